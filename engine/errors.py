@@ -1,0 +1,68 @@
+"""What can go wrong on the evaluation floor, each in the narrowest type.
+
+Callers above map these types to run reasons in one table; nothing here knows what a run's status looks like.
+"""
+
+from foundation.errors import ArenaError
+
+
+class EngineError(ArenaError):
+    """Any failure of this package that a person may read."""
+
+
+class ArenaFileNotFound(EngineError):
+    """The arena config file is not in the bundle, or its name is a glob or leaves the bundle."""
+
+
+class BundleInvalid(EngineError):
+    """A file of the bundle cannot be read as what it must be; the message starts with `file:line:`."""
+
+
+class NoScenarios(EngineError):
+    """The filters leave no scenario to run."""
+
+
+class ProviderNotFound(EngineError):
+    """A scenario, a role or a filter names a provider that the bundle and the job do not have."""
+
+
+class MatrixTooLarge(EngineError):
+    """Scenarios x providers x trials exceed the item cap; the message gives both numbers."""
+
+
+class FeatureNotSupported(EngineError):
+    """The selected scenarios need what this engine does not do yet; the message names the key, the file and the line."""
+
+
+class ProviderError(EngineError):
+    """A provider did not answer as it should.
+
+    `kind` is a stable word (`timeout`, `rate_limit`, `unavailable`, `authentication`, `invalid_request`, `protocol`);
+    `transient` says whether another attempt may succeed; `retry_after_s` is the provider's own wish, in seconds.
+    """
+
+    def __init__(self, message: str, *, kind: str, transient: bool, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.transient = transient
+        self.retry_after_s = retry_after_s
+
+
+class QueueUnavailable(EngineError):
+    """The queue's store did not answer; what was asked may or may not have happened."""
+
+
+class RunUnknown(EngineError):
+    """The run was never put, or the store lost it."""
+
+
+class RunSettled(EngineError):
+    """The run is over: its records were folded into files and a status."""
+
+
+class PutRefused(EngineError):
+    """The run was stopped, or put with another plan digest."""
+
+
+class OutputUnavailable(EngineError):
+    """The run's directory cannot be written or read; accounting goes on without it."""

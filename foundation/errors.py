@@ -1,0 +1,14 @@
+"""The root of all errors that a person may read."""
+
+
+class ArenaError(Exception):
+    """A failure that names the thing, its cause and, in `hint`, the remedy.
+
+    The message is `cannot <verb> <thing> 'name': <cause>`, lower case, without a full stop. The CLI prints it as `error: …`,
+    then `hint: …`; a reconciler puts it into a condition. Subclasses live in each package's `errors.py`.
+    """
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
