@@ -1,0 +1,46 @@
+"""What a mock provider's response file says (promptkit-format.md 4.5), as values; `mock_reader.py` reads it strictly.
+
+Owns the shapes. Which entry answers which request is the mock provider's business.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from engine.bundle.model import NOTHING, NOWHERE, Json, Location
+
+
+@dataclass(frozen=True, slots=True)
+class MockToolCall:
+    """A tool call that the mock makes."""
+
+    name: str
+    arguments: Mapping[str, Json] = NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class MockTurn:
+    """One reply. `type` is text, tool_calls or multimodal, inferred when the file says nothing; `parts` are as written (checked for their keys)."""
+
+    type: str = "text"
+    content: str = ""
+    parts: tuple[Mapping[str, Json], ...] = ()
+    tool_calls: tuple[MockToolCall, ...] = ()
+    location: Location = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class MockScript:
+    """The replies for one scenario or one self-play persona. None: no default response."""
+
+    default_response: str | None = None
+    turns: Mapping[int, MockTurn] = NOTHING  # type: ignore[assignment]  # the empty mapping has no keys of any type
+    steps: Mapping[str, MockTurn] = NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class MockResponses:
+    """A response file, whole."""
+
+    default_response: str | None = None
+    scenarios: Mapping[str, MockScript] = NOTHING
+    selfplay: Mapping[str, MockScript] = NOTHING

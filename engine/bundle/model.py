@@ -1,0 +1,411 @@
+"""The values of a bundle: one frozen dataclass a thing of the PromptKit format, its fields named as the format's keys.
+
+Owns the shapes and nothing else: `fields.py` says which key is read how, `loader.py` reads. Every spec carries its `location`, so that any
+later error can name file and line. Free-form objects of the format (params, schemas, results) are plain JSON values. Paths in these values are
+relative to the bundle's root, with `/`, and were checked to stay inside it. Must not know what a run, a queue or a provider's protocol is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from engine.bundle.paths import resolve_inside
+
+Json = Any
+"""A JSON value: None, bool, int, float, str, list or dict with str keys."""
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+"""The empty object, shared."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Location:
+    """A place in the bundle: a file relative to its root, and a line from 1."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+NOWHERE = Location("", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """When a check applies: all given conditions must hold over the tool calls so far. `tool_called_pattern` is RE2."""
+
+    tool_called: str = ""
+    tool_called_pattern: str = ""
+    any_tool_called: bool = False
+    min_tool_calls: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assertion:
+    """One check as an author wrote it, with the `assertion` wrapper taken off.
+
+    `type` is what the author wrote (`assertion` for a wrapped one) and is what results show; `check` is the type to evaluate: the `eval_type` of a
+    wrapper, otherwise `type`. `params` are the check's own (a wrapper's `eval_params`); `min_score` and `max_score` were lifted out of them, and so was
+    `message`, which many files put there: the entry's own message wins. Aliases of check types are not resolved here.
+    `pass_threshold` (0 to 1, across trials) is parsed; a bundle that sets it gets a warning, because nothing honours it yet.
+    """
+
+    type: str
+    check: str
+    params: Mapping[str, Json] = NOTHING
+    message: str = ""
+    when: When | None = None
+    min_score: float | None = None
+    max_score: float | None = None
+    pass_threshold: float | None = None
+    location: Location = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    """The payload of a media part; `file_path` is relative to the bundle's root."""
+
+    file_path: str = ""
+    url: str = ""
+    data: str = ""
+    storage_reference: str = ""
+    mime_type: str = ""
+    detail: str = ""
+    caption: str = ""
+    width: int | None = None
+    height: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a message. `type` is text, image, audio, video or document."""
+
+    type: str
+    text: str = ""
+    media: Media | None = None
+    location: Location = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFailure:
+    """A failure to inject. `mode` is error, timeout or slow; `probability` 0 means always."""
+
+    tool: str
+    mode: str
+    probability: float = 0.0
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chaos:
+    """Failures to inject during one turn."""
+
+    tool_failures: tuple[ToolFailure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One entry of a scenario's script. `role` is `user` for a scripted turn, otherwise a self-play role.
+
+    `streaming` overrides the scenario when not None. `content` is ignored when there are `parts`. `{key}` of each perturbation is replaced in
+    `content` and text parts by the item's value.
+    """
+
+    role: str
+    content: str = ""
+    parts: tuple[Part, ...] = ()
+    persona: str = ""
+    turns: int = 1
+    max_turns: int | None = None
+    streaming: bool | None = None
+    assistant_temp: float | None = None
+    user_temp: float | None = None
+    seed: int | None = None
+    consent_overrides: Mapping[str, str] = NOTHING
+    perturbations: Mapping[str, tuple[str, ...]] = NOTHING
+    chaos: Chaos | None = None
+    assertions: tuple[Assertion, ...] = ()
+    location: Location = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPolicy:
+    """Limits of the tool loop; None where the author said nothing.
+
+    A scenario's policy overrides its prompt's, key by key. The reference's defaults: tool_choice auto, max_rounds 50, max_cost_usd 2.00,
+    max_identical_tool_calls 3. `max_total_tool_calls` is never read, `max_tool_calls_per_turn` is not enforced (both warn).
+    """
+
+    tool_choice: str | None = None
+    max_tool_calls_per_turn: int | None = None
+    max_total_tool_calls: int | None = None
+    blocklist: tuple[str, ...] = ()
+    max_rounds: int | None = None
+    max_cost_usd: float | None = None
+    max_identical_tool_calls: int | None = None
+    location: Location = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A scripted conversation. `id` is metadata.name, `file` the file it was read from (the arena file for an inline one).
+
+    `conversation_assertions` are the arena's `globals` followed by the scenario's own. `trials` is None when the author said nothing (then 1).
+    """
+
+    id: str
+    file: str
+    task_type: str = ""
+    description: str = ""
+    mode: str = ""
+    labels: Mapping[str, str] = NOTHING
+    context_metadata: Mapping[str, str] = NOTHING
+    turns: tuple[Turn, ...] = ()
+    context: Json = None
+    constraints: Json = None
+    tool_policy: ToolPolicy | None = None
+    providers: tuple[str, ...] | None = None
+    provider_group: str = "default"
+    required_capabilities: tuple[str, ...] = ()
+    streaming: bool = False
+    context_policy: Json = None
+    conversation_assertions: tuple[Assertion, ...] = ()
+    duplex: Json = None
+    voice: str = ""
+    variables: Mapping[str, str] = NOTHING
+    trials: int | None = None
+    seed_memories: Json = None
+    location: Location = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class RequestDefaults:
+    """Request parameters of a provider or of the arena; None where unset. The arena's values win over a provider's."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+    prompt_caching: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pricing:
+    """Flat prices in USD for 1,000 tokens; both must be above 0 to apply."""
+
+    input_cost_per_1k: float = 0.0
+    output_cost_per_1k: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A model to talk to. `id` is metadata.name; `group` stands on the arena's reference to it.
+
+    `mock_config` is `additional_config.mock_config`, resolved: relative to the bundle's root, "" without one. `spec` is the whole spec as
+    written (plain JSON), with `id` set and `additional_config.mock_config` resolved: what a plan carries, less secrets.
+    """
+
+    id: str
+    file: str
+    type: str
+    model: str = ""
+    role: str = "llm"
+    group: str = "default"
+    capabilities: tuple[str, ...] = ()
+    defaults: RequestDefaults = RequestDefaults()
+    pricing: Pricing | None = None
+    unsupported_params: tuple[str, ...] = ()
+    additional_config: Mapping[str, Json] = NOTHING
+    mock_config: str = ""
+    spec: Mapping[str, Json] = NOTHING
+    location: Location = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable of a prompt. Only a string `default` is ever used for substitution (2.8, 5.2)."""
+
+    name: str
+    type: str = ""
+    required: bool = False
+    default: Json = None
+    description: str = ""
+    example: Json = None
+    location: Location = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Validator:
+    """A guardrail. `direction` (input, output, both), `min_score` and `max_score` were lifted out of `params`; `message` replaces a blocked reply."""
+
+    type: str
+    params: Mapping[str, Json] = NOTHING
+    enabled: bool = True
+    message: str = ""
+    direction: str = "output"
+    min_score: float | None = None
+    max_score: float | None = None
+    fail_on_violation: bool | None = None
+    location: Location = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class PromptConfig:
+    """A system prompt and what goes with it. `id` is the arena's reference id, `name` metadata.name; conversations find it by `task_type`."""
+
+    id: str
+    name: str
+    file: str
+    task_type: str
+    system_template: str
+    version: str = ""
+    description: str = ""
+    fragments: Json = None
+    variables: tuple[Variable, ...] = ()
+    model_overrides: Json = None
+    allowed_tools: tuple[str, ...] = ()
+    tool_policy: ToolPolicy | None = None
+    parameters: Json = None
+    media: Json = None
+    validators: tuple[Validator, ...] = ()
+    evals: tuple["EvalDef", ...] = ()
+    location: Location = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool. `name` is metadata.name (a raw JSON descriptor's own `name`). `mode` is mock, live, mcp, exec, client or local; "" counts as mock.
+
+    `timeout_ms` 0 is no timeout. `mock_result` None means none was given.
+    """
+
+    name: str
+    file: str
+    description: str = ""
+    input_schema: Mapping[str, Json] = NOTHING
+    output_schema: Mapping[str, Json] | None = None
+    mode: str = "mock"
+    timeout_ms: int = 0
+    mock_result: Json = None
+    mock_template: str = ""
+    mock_parts: tuple[Part, ...] = ()
+    http: Json = None
+    exec: Json = None
+    client: Json = None
+    location: Location = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Persona:
+    """A simulated user. `id` is metadata.name; one of `system_template` and `system_prompt` is set."""
+
+    id: str
+    file: str
+    description: str = ""
+    system_template: str = ""
+    system_prompt: str = ""
+    required_vars: tuple[str, ...] = ()
+    optional_vars: Mapping[str, str] = NOTHING
+    goals: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+    style: Json = None
+    voice: str = ""
+    defaults: Json = None
+    location: Location = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class EvalDef:
+    """A session eval of a prompt, a pack or the arena (3.7)."""
+
+    id: str
+    type: str
+    spec: Mapping[str, Json] = NOTHING
+    location: Location = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """A saved conversation to check (kind Eval); `recording` is relative to the bundle's root and may be a glob."""
+
+    id: str
+    file: str
+    description: str = ""
+    recording: str = ""
+    recording_type: str = ""
+    turns: Json = None
+    conversation_assertions: tuple[Assertion, ...] = ()
+    tags: tuple[str, ...] = ()
+    mode: str = ""
+    speed: float | None = None
+    location: Location = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """A judge's name and the provider that answers for it."""
+
+    name: str
+    provider: str
+    location: Location = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class SelfPlayRole:
+    """A self-play role and the provider that speaks for it."""
+
+    id: str
+    provider: str
+    location: Location = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaSpec:
+    """What the arena file says beyond the files it names.
+
+    `uses` holds, for every key of the arena file's spec that is there, its line: the place to name when a key is not supported.
+    """
+
+    name: str
+    defaults: RequestDefaults = RequestDefaults()
+    config_dir: str = ""
+    judges: tuple[Judge, ...] = ()
+    roles: tuple[SelfPlayRole, ...] = ()
+    globals: tuple[Assertion, ...] = ()
+    pack_evals: tuple[EvalDef, ...] = ()
+    workflow: Json = None
+    uses: Mapping[str, Location] = NOTHING
+    location: Location = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A bundle, read and checked whole.
+
+    Maps are ordered as the arena file names things. `prompts` and `prompt_vars` (the `vars` of the arena's reference) are keyed by task_type.
+    `warnings` are sentences that start with `file:line:`.
+    """
+
+    root: Path
+    arena_file: str
+    arena: ArenaSpec
+    scenarios: Mapping[str, Scenario]
+    providers: Mapping[str, Provider]
+    prompts: Mapping[str, PromptConfig]
+    prompt_vars: Mapping[str, Mapping[str, str]]
+    tools: Mapping[str, Tool]
+    personas: Mapping[str, Persona]
+    evals: Mapping[str, Evaluation]
+    warnings: tuple[str, ...] = field(default=())
+
+    def resolve_path(self, file: str) -> Path:
+        """Return where `file` (relative to the bundle's root, as all paths in these values) is on disk.
+
+        Raises:
+            BundleInvalid: it leaves the bundle, also by a symlink.
+        """
+        return resolve_inside(self.root, file)
