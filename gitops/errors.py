@@ -1,0 +1,60 @@
+"""What can go wrong with a repository, a ref, a push or a snapshot."""
+
+from foundation.errors import ArenaError
+
+
+class GitError(ArenaError):
+    """The root of this package's errors."""
+
+
+class GitFailed(GitError):
+    """The git program ended with an error, ran out of time, or is not installed. `stderr` holds what it said, cut to 4 KiB."""
+
+    def __init__(self, message: str, *, hint: str = "", stderr: str = "", status: int | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.stderr = stderr
+        self.status = status
+
+
+class UnknownProject(GitError):
+    """No hosted repository has this name, or the caller may not know that one has."""
+
+
+class RefNotFound(GitError):
+    """The ref names no commit of this repository: not a branch, tag, full ref, or full SHA reachable from one."""
+
+
+class SnapshotUnexportable(GitError):
+    """The commit's tree holds something that no snapshot may hold. `path` names it; empty when the whole tree is at fault."""
+
+    def __init__(self, message: str, *, hint: str = "", path: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.path = path
+
+
+class StorageFailed(GitError):
+    """The content volume refused a read or a write: full, read-only, or gone. Nothing half-written is visible."""
+
+
+class SeedFailed(GitError):
+    """The first commit cannot be made from these files. The repository is as it was."""
+
+
+class RepositoryBusy(GitError):
+    """Another process holds the repository's lock for longer than a caller should wait. Nothing has changed; try again later."""
+
+
+class PushRefused(GitError):
+    """The push breaks the repository's policy. Nothing has changed. `path` names the file at fault, empty when it is none."""
+
+    def __init__(self, message: str, *, hint: str = "", path: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.path = path
+
+
+class Unauthenticated(GitError):
+    """The request carries no credential, or one that is not known. Answered 401 with a Basic challenge."""
+
+
+class Forbidden(GitError):
+    """The caller is known and may not do this. Answered 403."""
