@@ -16,6 +16,10 @@ class GitFailed(GitError):
         self.status = status
 
 
+class UnsafeName(GitError):
+    """A name, uid, commit or path cannot become part of a path on the content volume."""
+
+
 class UnknownProject(GitError):
     """No hosted repository has this name, or the caller may not know that one has."""
 
