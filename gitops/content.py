@@ -16,7 +16,7 @@ _LABEL_PATTERN = re.compile(_LABEL)
 _NAME_PATTERN = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 _UID_PATTERN = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z-]{0,62}[0-9A-Za-z])?")
 _COMMIT_PATTERN = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_NAME_CHARACTERS = 240  # `<name>-<uid>.git` of the longest still fits the 255 bytes of a file name only when it is checked as a whole
+_NAME_CHARACTERS = 253
 _FILE_NAME_BYTES = 255
 
 
