@@ -48,6 +48,10 @@ class RepositoryBusy(GitError):
     """Another process holds the repository's lock for longer than a caller should wait. Nothing has changed; try again later."""
 
 
+class RepositoryExists(GitError):
+    """The project has a repository already, so another one cannot take its place. Nothing has changed."""
+
+
 class PushRefused(GitError):
     """The push breaks the repository's policy. Nothing has changed. `path` names the file at fault, empty when it is none."""
 

@@ -1,0 +1,68 @@
+"""The lock of one bare repository: shared by pushes and writers of refs, exclusive for what moves packs or the repository itself.
+
+Owns `<repository>/arena.lock` and its flock. A push hands its descriptor to receive-pack, so that the lock outlives a killed server for as long as
+the git process does: whoever holds it exclusively knows that nobody writes, and that every half-written file is a leftover. Must not know what is done
+under the lock.
+"""
+
+import fcntl
+import os
+from pathlib import Path
+
+from foundation.clock import Clock
+from gitops.errors import UnknownProject
+
+LOCK_NAME = "arena.lock"
+POLL_S = 0.02
+
+
+class RepositoryLock:
+    """One holder's open lock file. Closing it, or the death of every process that has it open, releases the lock."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def close(self) -> None:
+        """Release this holder's share. Idempotent."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+async def acquire(repository: Path, clock: Clock, *, exclusive: bool, wait_s: float) -> RepositoryLock | None:
+    """Take the lock within `wait_s` seconds; return None when somebody else kept it for longer.
+
+    Raises:
+        UnknownProject: there is no repository at this path, or it was moved away while we waited.
+    """
+    deadline = clock.monotonic() + wait_s
+    while True:
+        lock = _try(repository, exclusive=exclusive)
+        if lock is not None or clock.monotonic() >= deadline:
+            return lock
+        await clock.sleep(POLL_S)
+
+
+def _try(repository: Path, *, exclusive: bool) -> RepositoryLock | None:
+    path = repository / LOCK_NAME
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise UnknownProject(f"cannot find repository '{repository.stem}': it does not exist") from error
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        # The repository may have been moved or removed between the open and the lock: then this file guards nothing any more.
+        held, named = os.fstat(descriptor), path.stat()
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    except FileNotFoundError as error:
+        os.close(descriptor)
+        raise UnknownProject(f"cannot find repository '{repository.stem}': it was just moved or removed") from error
+    except BaseException:
+        os.close(descriptor)
+        raise
+    if (held.st_dev, held.st_ino) != (named.st_dev, named.st_ino):
+        os.close(descriptor)
+        return None
+    return RepositoryLock(descriptor)

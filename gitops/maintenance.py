@@ -1,0 +1,90 @@
+"""Keeping a bare repository small: geometric repacking, and the removal of what killed processes left behind.
+
+Owns which file in a repository is a leftover. Every function needs the repository's exclusive lock, under which no push and no writer of ours runs; the
+age limits protect what a person does by hand. Must not know who asks.
+"""
+
+import contextlib
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from gitops.processes import GitCommand, run_git
+
+PACKS_BEFORE_REPACK = 20
+STALE_LOCK_S = 10.0
+STALE_FILE_S = 3600.0
+REPACK_TIMEOUT_S = 600.0
+SCRATCH_PREFIX = ".tmp-"
+TRASH_PREFIX = ".trash-"
+_RECEIVE_PACK_MARK = b"receive-pack "
+
+
+def count_packs(repository: Path) -> int:
+    """Return the number of packs."""
+    return sum(1 for _ in (repository / "objects" / "pack").glob("pack-*.pack"))
+
+
+async def repack(repository: Path) -> None:
+    """Roll small packs up until each is at least twice as large as all smaller ones together. Loses no object, reachable or not.
+
+    Raises:
+        GitFailed: the packs are as they were.
+    """
+    command = GitCommand(["repack", "--geometric=2", "-d", "-q", "--write-midx"], repository=repository)
+    await run_git(command, timeout_s=REPACK_TIMEOUT_S)
+
+
+def sweep_repository(repository: Path, *, lock_age_s: float = STALE_LOCK_S, file_age_s: float = STALE_FILE_S) -> list[str]:
+    """Remove leftovers of killed processes and return their names, relative to the repository.
+
+    A receive-pack that is dead leaves nothing that anybody needs, so quarantines go at the lock's age too.
+    """
+    removed = []
+    for path, age_s in _leftovers(repository, lock_age_s, file_age_s):
+        if _is_older(path, age_s):
+            _remove(path)
+            removed.append(path.relative_to(repository).as_posix())
+    return sorted(removed)
+
+
+def sweep_siblings(directory: Path, *, file_age_s: float = STALE_FILE_S) -> None:
+    """Remove what creating and removing repositories left behind in `directory`."""
+    for path in directory.glob(f"{TRASH_PREFIX}*"):
+        _remove(path)
+    for path in directory.glob(f"{SCRATCH_PREFIX}*"):
+        if _is_older(path, file_age_s):
+            _remove(path)
+
+
+def _leftovers(repository: Path, lock_age_s: float, file_age_s: float) -> Iterator[tuple[Path, float]]:
+    objects, packs = repository / "objects", repository / "objects" / "pack"
+    for path in (*repository.glob("*.lock"), *(repository / "refs").rglob("*.lock"), *objects.rglob("*.lock")):
+        if path.name != "arena.lock":
+            yield path, lock_age_s
+    for path in objects.glob("tmp_objdir-*"):
+        yield path, lock_age_s
+    for path in packs.glob("*.keep"):
+        # receive-pack keeps a new pack until its ref is written; a .keep of that kind without a receive-pack would exempt the pack for ever.
+        with contextlib.suppress(OSError):
+            if path.read_bytes().startswith(_RECEIVE_PACK_MARK):
+                yield path, lock_age_s
+    for pattern in ("tmp_*", ".tmp-*"):
+        for path in (*packs.glob(pattern), *objects.glob(f"[0-9a-f][0-9a-f]/{pattern}")):
+            yield path, file_age_s
+
+
+def _is_older(path: Path, age_s: float) -> bool:
+    try:
+        # File times are the machine's, so the machine's clock judges them, whatever clock the caller lives by.
+        return time.time() - path.lstat().st_mtime >= age_s
+    except FileNotFoundError:
+        return False
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
