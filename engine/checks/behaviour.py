@@ -1,0 +1,111 @@
+"""Checks that compare a conversation with a baseline: same tools, same state, similar words, fields that are never lost."""
+
+from itertools import pairwise
+
+from engine.checks.evidence import Evaluate, Evidence, Outcome, ratio, verdict
+from engine.checks.params import Param, Values, number, one_of, text, texts
+from engine.checks.registry import CheckType
+
+_NO_STATE = "the conversation has no workflow state"
+
+
+def _directional(values: Values) -> Evaluate:
+    match values["check"]:
+        case "same_tool_calls":
+            return _same_tools(values["baseline_tools"])
+        case "same_outcome":
+            return _same_state(values["baseline_state"])
+        case _:
+            return _similar(values["baseline_content"], values["threshold"])
+
+
+def _outcome_equivalent(values: Values) -> Evaluate:
+    match values["metric"]:
+        case "tool_calls":
+            return _same_tools(values["expected_tools"])
+        case "final_state":
+            return _same_state(values["expected_state"])
+        case _:
+            return _same_content(values["expected_content"])
+
+
+def _same_tools(expected: tuple[str, ...]) -> Evaluate:
+    wanted = sorted(set(expected))
+
+    def evaluate(evidence: Evidence) -> Outcome:
+        if not wanted:
+            return Outcome(1.0, "no tools to compare with were given")
+        called = sorted({record.name for record in evidence.calls})
+        explanation = f"called {', '.join(called) or 'no tool'}, expected {', '.join(wanted)}"
+        return verdict(holds=called == wanted, explanation=explanation, value={"called": called})
+
+    return evaluate
+
+
+def _same_state(expected: str) -> Evaluate:
+    def evaluate(_: Evidence) -> Outcome:
+        return Outcome(0.0, _NO_STATE) if expected else Outcome(1.0, "no state to compare with was given")
+
+    return evaluate
+
+
+def _same_content(expected: str) -> Evaluate:
+    def evaluate(evidence: Evidence) -> Outcome:
+        if not expected:
+            return Outcome(1.0, "no content to compare with was given")
+        same = evidence.reply == expected
+        return verdict(holds=same, explanation="the reply is the expected one" if same else "the reply differs from the expected one")
+
+    return evaluate
+
+
+def _similar(baseline: str, threshold: float) -> Evaluate:
+    wanted = set(baseline.lower().split())
+
+    def evaluate(evidence: Evidence) -> Outcome:
+        if not wanted:
+            return Outcome(1.0, "no content to compare with was given")
+        words = set(evidence.reply.lower().split())
+        overlap = len(words & wanted) / len(words | wanted)
+        relation = "at least" if overlap >= threshold else "less than"
+        return Outcome(overlap, f"{overlap:.4g} of the words are shared, {relation} the threshold {threshold:g}", {"overlap": overlap})
+
+    return evaluate
+
+
+def _invariant_fields(values: Values) -> Evaluate:
+    tool, fields = values["tool"], values["fields"]
+
+    def evaluate(evidence: Evidence) -> Outcome:
+        calls = [record.arguments for record in evidence.calls if record.name == tool]
+        lost = [name for name in fields if any(name in before and name not in after for before, after in pairwise(calls))]
+        explanation = f"lost between calls of '{tool}': {', '.join(lost)}" if lost else f"no field was lost in {len(calls)} calls of '{tool}'"
+        return Outcome(ratio(len(fields) - len(lost), len(fields)), explanation, {"lost": lost})
+
+    return evaluate
+
+
+CHECKS = (
+    CheckType(
+        "directional",
+        (
+            Param("check", one_of("same_tool_calls", "same_outcome", "similar_content"), required=True),
+            Param("baseline_tools", texts, default=()),
+            Param("baseline_state", text, default=""),
+            Param("baseline_content", text, default=""),
+            Param("threshold", number, default=0.5),
+        ),
+        _directional,
+    ),
+    CheckType(
+        "outcome_equivalent",
+        (
+            Param("metric", one_of("tool_calls", "final_state", "content_hash"), required=True),
+            Param("expected_tools", texts, default=()),
+            Param("expected_state", text, default=""),
+            Param("expected_content", text, default=""),
+        ),
+        _outcome_equivalent,
+    ),
+    CheckType("invariant_fields_preserved", (Param("tool", text, required=True), Param("fields", texts, required=True)), _invariant_fields),
+)

@@ -1,0 +1,96 @@
+"""A check ready to run: its evaluation, when it applies, and when its score passes.
+
+Owns the pass rule (promptkit-format.md 3.1): pass when score >= min_score (1 when neither bound is given) and <= max_score; no score passes.
+A check needs no time limit of its own: all that are built are CPU-only, over RE2 and bounded texts, so there is nothing to wait for and
+nothing that could be interrupted; the worker's item timeout bounds the conversation.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from engine.checks.evidence import CallRecord, Evaluate, Evidence, Outcome
+from engine.items import CheckResult, Scope
+
+Applies = Callable[[Evidence], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The scores that pass; None where the author set no bound."""
+
+    least: float | None = None
+    most: float | None = None
+
+    def pass_score(self, score: float | None) -> bool:
+        """Say whether a score passes."""
+        if score is None:
+            return True
+        least = 1.0 if self.least is None and self.most is None else self.least
+        return (least is None or score >= least) and (self.most is None or score <= self.most)
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledCheck:
+    """A check of a scenario, compiled once and run in every conversation that needs it.
+
+    `type` is what the author wrote; `message` is the author's sentence for results.
+    """
+
+    type: str
+    evaluate: Evaluate
+    bounds: Bounds = Bounds()
+    message: str = ""
+    applies: Applies | None = None
+
+    def run(self, evidence: Evidence, scope: Scope, turn: int | None) -> CheckResult:
+        """Evaluate against `evidence`. Never raises: a check that breaks is a result with `error`. Unmet conditions skip it, which passes."""
+        try:
+            if self.applies is not None and not self.applies(evidence):
+                return CheckResult(scope, turn, self.type, passed=True, message=self.message, explanation="its `when` is not met", skipped=True)
+            outcome = self.evaluate(evidence)
+        except Exception as error:  # noqa: BLE001 - one broken check must not take the conversation with it
+            return CheckResult(scope, turn, self.type, passed=False, message=self.message, error=f"{type(error).__name__}: {error}")
+        return self._result(outcome, scope, turn)
+
+    def _result(self, outcome: Outcome, scope: Scope, turn: int | None) -> CheckResult:
+        passed = outcome.skipped or self.bounds.pass_score(outcome.score)
+        return CheckResult(
+            scope,
+            turn,
+            self.type,
+            passed=passed,
+            score=outcome.score,
+            value=outcome.value,
+            message=self.message,
+            explanation=outcome.explanation,
+            skipped=outcome.skipped,
+        )
+
+
+def condition(
+    *, tool_called: str = "", tool_called_pattern: str = "", any_tool_called: bool = False, min_tool_calls: int | None = None
+) -> Applies | None:
+    """Compile a `when`: all given conditions must hold over the tool calls so far; None when none is given.
+
+    Raises:
+        ValueError: the pattern is no RE2 pattern.
+    """
+    tests: list[Callable[[list[str]], bool]] = []
+    if tool_called:
+        tests.append(lambda names: tool_called in names)
+    if tool_called_pattern:
+        from engine.checks.patterns import compile_pattern  # noqa: PLC0415 - RE2 only where there is a pattern
+
+        compiled = compile_pattern(tool_called_pattern)
+        tests.append(lambda names: any(compiled.search(name) is not None for name in names))
+    if any_tool_called:
+        tests.append(bool)
+    if min_tool_calls is not None:
+        tests.append(lambda names: len(names) >= min_tool_calls)
+    if not tests:
+        return None
+    return lambda evidence: all(test(_names(evidence.calls)) for test in tests)
+
+
+def _names(calls: Sequence[CallRecord]) -> list[str]:
+    return [record.name for record in calls]

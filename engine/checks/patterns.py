@@ -1,0 +1,34 @@
+"""Regular expressions of the format: RE2 syntax, linear time, loaded only when a bundle has one.
+
+The only module that imports `re2`: a bundle is not trusted, and Python's own engine can be made to run for ever.
+"""
+
+from functools import cache
+from typing import Any, Protocol
+
+
+class Pattern(Protocol):
+    """A compiled pattern."""
+
+    def search(self, text: str) -> Any:
+        """Return a match, or None."""
+        ...
+
+
+@cache
+def compile_pattern(pattern: str) -> Pattern:
+    """Compile an RE2 pattern, once per process and pattern.
+
+    Raises:
+        ValueError: RE2 does not know this syntax; the message is RE2's own. Look-around and back-references are not part of it.
+    """
+    import re2  # noqa: PLC0415 - 10 ms that most commands never need
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        compiled: Pattern = re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0] if error.args else error
+        raise ValueError(reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)) from None
+    return compiled

@@ -1,0 +1,153 @@
+"""The table of checks: which types there are, by which other names, with which parameters, and which are not built yet.
+
+A family module declares its checks with `CheckType`; this module gathers them. Must not know scenarios or files.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from engine.checks.evidence import Evaluate
+from engine.checks.params import Param, Values, read_params
+from engine.checks.problems import ParamProblem, nearest
+
+
+@dataclass(frozen=True, slots=True)
+class CheckType:
+    """A type of check.
+
+    `prepare` turns read parameters into the evaluation, once a check of a bundle; it raises ValueError for combinations that make no sense.
+    `defaults` are values for parameters that were not given, where an alias differs from the type it names.
+    """
+
+    name: str
+    params: tuple[Param, ...]
+    prepare: Callable[[Values], Evaluate]
+
+
+ALIASES: Mapping[str, str] = {
+    "content_includes": "contains",
+    "content_includes_any": "contains_any",
+    "content_matches": "regex",
+    "content_not_includes": "content_excludes",
+    "is_valid_json": "json_valid",
+    "valid_json": "json_valid",
+    "tool_called": "tools_called",
+    "tools_not_called_with_args": "tool_args_excluded_session",
+    "llm_judge_conversation": "llm_judge_session",
+    "length": "max_length",
+    "max_sentences": "sentence_count",
+    "required_fields": "field_presence",
+}
+"""Other names of check types (promptkit-format.md 3.2). `banned_words` is a type of its own: it matches whole words."""
+
+_WORKFLOW = "workflows are not built yet"
+_MEDIA = "media are not built yet"
+_JUDGE = "judges are not built yet"
+_EXTERNAL = "checks by an outside service are not built yet"
+
+NOT_BUILT: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("state_is", "transitioned_to", "workflow_complete", "spoke_in_state", "workflow_transition_order", "workflow_tool_access"), _WORKFLOW
+    ),
+    **dict.fromkeys(("skill_activated", "skill_not_activated", "skill_activation_order"), "skills are not built yet"),
+    **dict.fromkeys(
+        ("composition_step_output", "composition_branch_taken", "composition_parallel_complete", "composition_output"),
+        "compositions are not built yet",
+    ),
+    **dict.fromkeys(("image_format", "audio_format", "image_dimensions", "audio_duration", "video_duration", "video_resolution"), _MEDIA),
+    **dict.fromkeys(("tool_result_has_media", "tool_result_media_type"), _MEDIA),
+    **dict.fromkeys(("llm_judge", "llm_judge_session", "llm_judge_tool_calls", "bias", "toxicity", "role_violation", "topic_policy"), _JUDGE),
+    **dict.fromkeys(
+        ("faithfulness", "answer_relevancy", "contextual_precision", "contextual_recall", "contextual_relevancy", "hallucination"), _JUDGE
+    ),
+    **dict.fromkeys(("audio_emotion", "image_moderation", "text_toxicity", "text_sentiment"), "classifiers are not built yet"),
+    **dict.fromkeys(("rest_eval", "rest_eval_session", "a2a_eval", "a2a_eval_session", "exec"), _EXTERNAL),
+    "cosine_similarity": "embeddings are not built yet",
+    "tool_exec": "tools that a check runs are not built yet",
+}
+"""Types that the format knows and this engine does not evaluate yet, each with the reason to give."""
+
+
+@cache
+def check_types() -> Mapping[str, CheckType]:
+    """Return every type that is built, by its first name."""
+    from engine.checks import behaviour, budget, content, guardrail, json_content, length, tool_arguments, tool_calls, tool_order, tool_results  # noqa: PLC0415 - families import this module
+
+    families = (content, length, json_content, budget, behaviour, guardrail, tool_calls, tool_arguments, tool_order, tool_results)
+    return {check.name: check for family in families for check in family.CHECKS}
+
+
+def known_types() -> frozenset[str]:
+    """Return every name that a check's `type` may have: built or not, aliases and the `assertion` wrapper included."""
+    return frozenset((*check_types(), *ALIASES, *NOT_BUILT, "assertion"))
+
+
+def unsupported_check(check: str) -> str:
+    """Return why a known type cannot be evaluated yet, or "" when it can (or is not known at all)."""
+    return NOT_BUILT.get(ALIASES.get(check, check), "")
+
+
+def validate_check(check: str, params: Mapping[str, Any]) -> list[ParamProblem]:
+    """Return everything that is wrong with a check, [] when nothing is.
+
+    `check` is any known name; for the wrapper `assertion` the inner type and its parameters are judged. Types that are not built yet pass with
+    any parameters: `unsupported_check` speaks of them. `min_score`, `max_score` and `message` may stand among `params`. Pure and idempotent.
+    """
+    if check == "assertion":
+        return _validate_wrapper(params)
+    name = ALIASES.get(check, check)
+    if name in NOT_BUILT:
+        return []
+    found = check_types().get(name)
+    if found is None:
+        close = nearest(check, known_types())
+        return [ParamProblem("", f"unknown check '{check}'", f"did you mean '{close}'?" if close else "")]
+    values, problems = read_params(found.params, params)
+    problems.extend(_validate_scores(params))
+    if not problems:
+        try:
+            found.prepare(values)
+        except ValueError as error:
+            problems.append(ParamProblem("", str(error)))
+    return problems
+
+
+def prepare_check(check: str, params: Mapping[str, Any]) -> Evaluate:
+    """Compile a check that `validate_check` finds nothing wrong with.
+
+    Raises:
+        ValueError: there is something wrong, or the type is not built; the message names it.
+    """
+    name = ALIASES.get(check, check)
+    found = check_types().get(name)
+    if found is None:
+        raise ValueError(f"cannot evaluate check '{check}': {NOT_BUILT.get(name, 'unknown type')}")
+    values, problems = read_params(found.params, params)
+    if problems:
+        raise ValueError(f"cannot evaluate check '{check}': {problems[0].message}")
+    return found.prepare(values)
+
+
+def _validate_wrapper(params: Mapping[str, Any]) -> list[ParamProblem]:
+    inner = params.get("eval_type")
+    if not isinstance(inner, str) or inner == "assertion":
+        return [ParamProblem("eval_type", "'eval_type' must name a check", "the wrapper 'assertion' takes eval_type and eval_params")]
+    inner_params = params.get("eval_params", {})
+    if not isinstance(inner_params, Mapping):
+        return [ParamProblem("eval_params", "'eval_params' must be an object")]
+    known = ("eval_type", "eval_params", "min_score", "max_score", "message")
+    unknown = [ParamProblem(key, f"unknown parameter '{key}'", f"known: {', '.join(known)}") for key in params if key not in known]
+    return [*unknown, *_validate_scores(params), *validate_check(inner, inner_params)]
+
+
+def _validate_scores(params: Mapping[str, Any]) -> list[ParamProblem]:
+    problems = []
+    for key in ("min_score", "max_score"):
+        value = params.get(key)
+        if key in params and (isinstance(value, bool) or not isinstance(value, int | float)):
+            problems.append(ParamProblem(key, f"'{key}' must be a number"))
+    if "message" in params and not isinstance(params["message"], str):
+        problems.append(ParamProblem("message", "'message' must be a string"))
+    return problems

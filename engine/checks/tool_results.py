@@ -1,0 +1,52 @@
+"""Checks of what tools answered."""
+
+from collections.abc import Callable
+
+from engine.checks.evidence import CallRecord, Evaluate, Evidence, Outcome, verdict
+from engine.checks.params import Param, Values, count, pattern, text, texts
+from engine.checks.registry import CheckType
+
+
+def _includes(values: Values) -> Evaluate:
+    folded = [entry.lower() for entry in values["patterns"]]
+
+    def holds(record: CallRecord) -> bool:
+        lowered = record.result.content.lower()
+        return all(entry in lowered for entry in folded)
+
+    return _occurrences(values, holds)
+
+
+def _matches(values: Values) -> Evaluate:
+    compiled = values["pattern"]
+    return _occurrences(values, lambda record: compiled.search(record.result.content) is not None)
+
+
+def _occurrences(values: Values, holds: Callable[[CallRecord], bool]) -> Evaluate:
+    tool, least = values["tool"], values["occurrence"]
+
+    def evaluate(evidence: Evidence) -> Outcome:
+        found = sum(1 for record in evidence.calls if (not tool or record.name == tool) and holds(record))
+        return verdict(holds=found >= least, explanation=f"{found} results are as wanted, at least {least} needed", value={"matching": found})
+
+    return evaluate
+
+
+def _agent_response(values: Values) -> Evaluate:
+    agent, wanted = values["agent"], values["contains"]
+
+    def evaluate(evidence: Evidence) -> Outcome:
+        found = any(record.name == agent and wanted in record.result.content for record in evidence.calls)
+        return verdict(holds=found, explanation=f"{'an' if found else 'no'} answer of '{agent}' contains the text")
+
+    return evaluate
+
+
+_TOOL = Param("tool", text, default="", aliases=("tool_name",))
+_OCCURRENCE = Param("occurrence", count, default=1)
+
+CHECKS = (
+    CheckType("tool_result_includes", (_TOOL, Param("patterns", texts, required=True), _OCCURRENCE), _includes),
+    CheckType("tool_result_matches", (_TOOL, Param("pattern", pattern, required=True), _OCCURRENCE), _matches),
+    CheckType("agent_response_contains", (Param("agent", text, required=True), Param("contains", text, required=True)), _agent_response),
+)

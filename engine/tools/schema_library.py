@@ -1,0 +1,63 @@
+"""Schemas that the `jsonschema` library judges: references, conditions, dependencies and the rest of the standard.
+
+The only module that imports it. Draft 7 unless the schema says otherwise; no reference is ever fetched.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import jsonschema
+from jsonschema.validators import Draft7Validator, extend, validator_for
+from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
+from referencing.exceptions import Unresolvable
+
+from engine.checks.patterns import compile_pattern
+from engine.tools.schema import Test
+
+
+def compile_with_library(definition: Mapping[str, Any]) -> Test:
+    """Compile a schema.
+
+    Raises:
+        ValueError: it is no JSON Schema.
+    """
+    library = _with_re2(validator_for(definition, default=Draft7Validator))
+    try:
+        library.check_schema(definition)
+    except jsonschema.SchemaError as error:
+        raise ValueError(error.message) from None
+    validator = library(definition, registry=REGISTRY)
+
+    def test(value: Any, _path: str) -> str:
+        try:
+            error = next(validator.iter_errors(value), None)
+        except Unresolvable as unresolvable:
+            return f"the schema's reference '{unresolvable.ref}' leads nowhere"
+        return "" if error is None else f"{_place(error.absolute_path)}{error.message}"
+
+    return test
+
+
+@cache
+def _with_re2(library: Any) -> Any:
+    return extend(library, {"pattern": _pattern, "patternProperties": _pattern_properties})  # type: ignore[no-untyped-call]
+
+
+def _pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[jsonschema.ValidationError]:
+    if isinstance(instance, str) and compile_pattern(pattern).search(instance) is None:
+        yield jsonschema.ValidationError(f"does not match '{pattern}'")
+
+
+def _pattern_properties(validator: Any, patterns: Mapping[str, Any], instance: Any, _schema: Any) -> Iterator[jsonschema.ValidationError]:
+    if isinstance(instance, dict):
+        for pattern, subschema in patterns.items():
+            compiled = compile_pattern(pattern)
+            for name, value in instance.items():
+                if compiled.search(name) is not None:
+                    yield from validator.descend(value, subschema, path=name, schema_path=pattern)
+
+
+def _place(path: Any) -> str:
+    steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
+    return f"{steps}: " if steps else ""
