@@ -1,0 +1,183 @@
+"""Raw git objects, read in bulk through one git process.
+
+Owns the dialogue with `git cat-file --batch-command`: the same for SHA-1 and SHA-256 repositories, packed or loose, with nothing filtered or
+converted. Blocking: callers run it in a thread. Must not know what the objects mean.
+"""
+
+import contextlib
+import os
+import resource
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from gitops.errors import GitFailed
+from gitops.processes import GitCommand, git_environment, git_program
+
+CHUNK_BYTES = 1 << 20
+
+# Two windows of requests are on their way at any time. Together they fit the smallest pipe, so writing one never blocks while git itself
+# waits for us to read.
+_WINDOW = 200
+_HEADER_LIMIT_BYTES = 256
+_STDERR_LIMIT_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectContent:
+    """One object on its way: `chunks` (each at most 1 MiB) must be read to the end before the next object is asked for."""
+
+    object_id: str
+    size_bytes: int
+    chunks: Iterable[bytes]
+
+
+class ObjectReader:
+    """Read objects of one repository. A context manager; one thread at a time. All methods raise GitFailed when an object is missing or unreadable.
+
+    `environment` adds to the fenced environment (a push's quarantine). The process is killed after `timeout_s`.
+    """
+
+    def __init__(self, repository: Path, *, environment: Mapping[str, str] | None = None, timeout_s: float = 600.0) -> None:
+        command = GitCommand(("cat-file", "--batch-command", "--buffer"), repository=repository, environment=environment)
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - our own arguments, absolute program
+                [git_program(), *command.arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                env=git_environment(command),
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._errors.close()
+            raise GitFailed(f"cannot start git 'cat-file': {error.strerror}") from error
+        if command.memory_bytes is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                resource.prlimit(self._process.pid, resource.RLIMIT_AS, (command.memory_bytes, command.memory_bytes))
+        self._requests, self._answers = _pipes(self._process)
+        self._timed_out = False
+        self._deadline = threading.Timer(timeout_s, self._expire)
+        self._deadline.daemon = True
+        self._deadline.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process, whatever it is doing. Idempotent."""
+        self._deadline.cancel()
+        with contextlib.suppress(OSError):
+            self._requests.close()
+        if self._process.poll() is None:
+            self._kill()
+        self._process.wait()
+        self._answers.close()
+        self._errors.close()
+
+    def kind(self, spelling: str) -> tuple[str, str] | None:
+        """Return (object id, type) of what a full object id, or one followed by `^{tree}`, names; None when the repository does not hold it."""
+        self._send("info", [spelling])
+        header = self._header()
+        return None if header is None else (header[0], header[1])
+
+    def sizes(self, object_ids: Sequence[str]) -> list[int]:
+        """Return the size in bytes of each object, in the order asked, without reading its content."""
+        return [self._expected(object_id)[1] for object_id in self._windows("info", object_ids)]
+
+    def contents(self, object_ids: Sequence[str], *, limit_bytes: int) -> Iterator[bytes | None]:
+        """Yield the whole content of each object, in the order asked; None for one that is larger than `limit_bytes`."""
+        for content in self.stream(object_ids):
+            if content.size_bytes <= limit_bytes:
+                yield b"".join(content.chunks)
+            else:
+                for _ in content.chunks:
+                    pass
+                yield None
+
+    def stream(self, object_ids: Sequence[str]) -> Iterator[ObjectContent]:
+        """Yield each object, in the order asked, in flat memory."""
+        for object_id in self._windows("contents", object_ids):
+            found, size = self._expected(object_id)
+            if size <= CHUNK_BYTES:
+                data = self._read(size + 1)
+                yield ObjectContent(found, size, (data[:-1],))
+            else:
+                yield ObjectContent(found, size, self._chunks(size))
+                self._read(1)
+
+    def _chunks(self, size: int) -> Iterator[bytes]:
+        left = size
+        while left:
+            chunk = self._read(min(left, CHUNK_BYTES))
+            left -= len(chunk)
+            yield chunk
+
+    def _windows(self, verb: str, object_ids: Sequence[str]) -> Iterator[str]:
+        windows = [object_ids[start : start + _WINDOW] for start in range(0, len(object_ids), _WINDOW)]
+        for window in windows[:1]:
+            self._send(verb, window)
+        for number, window in enumerate(windows):
+            if number + 1 < len(windows):
+                self._send(verb, windows[number + 1])
+            yield from window
+
+    def _send(self, verb: str, spellings: Sequence[str]) -> None:
+        try:
+            self._requests.write("".join([*(f"{verb} {spelling}\n" for spelling in spellings), "flush\n"]).encode())
+            self._requests.flush()
+        except OSError as error:
+            raise self._failure("it takes no request") from error
+
+    def _expected(self, object_id: str) -> tuple[str, int]:
+        header = self._header()
+        if header is None:
+            raise GitFailed(f"cannot read object '{object_id}': it is missing from the repository", hint="run `git fsck` on the repository")
+        return header[0], header[2]
+
+    def _header(self) -> tuple[str, str, int] | None:
+        line = self._answers.readline(_HEADER_LIMIT_BYTES)
+        parts = line.split()
+        if line.endswith(b" missing\n"):
+            return None
+        if len(parts) != 3 or not parts[2].isdigit():  # noqa: PLR2004 - id, type, size
+            raise self._failure(f"its answer is {line[:80]!r}")
+        return parts[0].decode(), parts[1].decode(), int(parts[2])
+
+    def _read(self, size: int) -> bytes:
+        data = self._answers.read(size)
+        if len(data) != size:
+            raise self._failure("its output is cut off")
+        return data
+
+    def _failure(self, cause: str) -> GitFailed:
+        if self._timed_out:
+            return GitFailed("cannot read objects: git took too long")
+        self._errors.seek(0)
+        said = self._errors.read(_STDERR_LIMIT_BYTES).decode("utf-8", "replace").strip()
+        return GitFailed(f"cannot read objects: {said.splitlines()[-1] if said else f'git cat-file ended, {cause}'}", stderr=said)
+
+    def _expire(self) -> None:
+        self._timed_out = True
+        self._kill()
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+
+def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
+    if process.stdin is None or process.stdout is None:
+        raise GitFailed("cannot run git: its pipes are missing")
+    return process.stdin, process.stdout

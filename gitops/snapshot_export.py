@@ -1,0 +1,198 @@
+"""The export of one commit, and the check of one snapshot.
+
+Owns the order that makes a snapshot appear whole or not at all: read and check the tree, link and write under a temporary name, recompute the tree
+id from what lies on disk, make it durable, write the manifest, rename, make the rename durable. Blocking; the caller holds the project's lock.
+Must not know who asks.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from foundation.crash import crash_point
+from foundation.files import sync_directory
+from gitops.errors import GitFailed, RefNotFound, SnapshotUnexportable, StorageFailed, UnknownProject
+from gitops.object_reader import ObjectReader
+from gitops.snapshot_disk import open_directory, remove_tree, sync_file_system
+from gitops.snapshot_manifest import Manifest, ManifestHeader, StoredEntry, digest_of, read_manifest, write_manifest
+from gitops.snapshot_store import SnapshotStore
+from gitops.snapshot_verify import Found, Inode, Verification, algorithm_of, first_difference
+from gitops.snapshot_writer import ExportAbandoned, Previous, TreeWriter
+from gitops.storage_errors import storage_failure
+from gitops.tree_rules import Kind, SnapshotLimits, TreeEntry, read_tree, size_violation
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A snapshot that is there: its header, and how many files this call wrote (not linked)."""
+
+    header: ManifestHeader
+    written: int
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """One commit of one project, to be exported into `store`. `stop` abandons it between two files."""
+
+    store: SnapshotStore
+    repository: Path
+    project: str
+    commit: str
+    limits: SnapshotLimits
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> Exported:
+        """Export the commit unless it is there.
+
+        Raises:
+            UnknownProject: there is no repository.
+            RefNotFound: the repository does not hold the commit.
+            SnapshotUnexportable: the tree breaks a rule; the message names the path and the remedy.
+            StorageFailed: the volume or the repository cannot be read or written. Nothing has appeared.
+        """
+        try:
+            self.store.prepare()
+            header = self.store.header(self.commit)
+            return Exported(header, 0) if header is not None else self._from_repository()
+        except GitFailed as error:
+            raise StorageFailed(f"{self._cannot}: {error.message}", hint=error.hint) from error
+        except OSError as error:
+            raise storage_failure(self._cannot, error) from error
+
+    @property
+    def _cannot(self) -> str:
+        return f"cannot export commit {self.commit[:12]} of project '{self.project}'"
+
+    def _from_repository(self) -> Exported:
+        if not self.repository.is_dir():
+            raise UnknownProject(f"{self._cannot}: it has no repository")
+        with ObjectReader(self.repository) as reader:
+            tree = self._tree_of_commit(reader)
+            reading = read_tree(reader, tree, self.limits)
+            if reading.violations:
+                first, more = reading.violations[0], len(reading.violations) - 1
+                hint = f"{more} more: {'; '.join(v.cause for v in reading.violations[1:4])}" if more else ""
+                raise SnapshotUnexportable(f"{self._cannot}: {first}", hint=hint, path=first.path)
+            if self.store.is_present(self.commit):
+                adopted = self._adopt(tree, reading.entries)
+                if adopted is not None:
+                    return adopted
+            return self._write(reader, tree, reading.entries)
+
+    def _tree_of_commit(self, reader: ObjectReader) -> str:
+        found = reader.kind(self.commit)
+        if found is None or found[0] != self.commit:
+            raise RefNotFound(f"{self._cannot}: the repository does not hold it", hint="push the commit again, or choose another ref")
+        if found[1] != "commit":
+            raise RefNotFound(f"{self._cannot}: it is a {found[1]}, not a commit")
+        tree = reader.kind(f"{self.commit}^{{tree}}")
+        if tree is None:
+            raise GitFailed("the commit's tree is missing from the repository", hint="run `git fsck` on the repository")
+        return tree[0]
+
+    def _adopt(self, tree: str, entries: Sequence[TreeEntry]) -> Exported | None:
+        """Take a directory without a manifest for the snapshot if it verifies in full; otherwise set it aside."""
+        check = Verification(algorithm_of(tree), {entry.path: entry for entry in entries})
+        with open_directory(self.store.snapshot(self.commit)) as root:
+            found = check.read(root)
+        if found.tree_id != tree:
+            self.store.quarantine(self.commit)
+            return None
+        return self._record(Manifest(self._header(tree, found, check.pointers), _ordered(found)), written=0)
+
+    def _write(self, reader: ObjectReader, tree: str, entries: Sequence[TreeEntry]) -> Exported:
+        temporary = self.store.temporary(self.commit)
+        try:
+            with open_directory(temporary) as root:
+                manifest, written = self._fill(reader, tree, entries, root)
+                crash_point("export.written")
+                sync_file_system(root)
+            crash_point("export.synced")
+            write_manifest(self.store.manifest(self.commit), manifest)
+            temporary.rename(self.store.snapshot(self.commit))
+        except BaseException:
+            remove_tree(temporary)
+            raise
+        crash_point("export.renamed")
+        sync_directory(self.store.versions)
+        return Exported(manifest.header, written)
+
+    def _fill(self, reader: ObjectReader, tree: str, entries: Sequence[TreeEntry], root: int) -> tuple[Manifest, int]:
+        writer = TreeWriter(root, self.stop)
+        with self._previous() as (previous, manifest):
+            known = {stored.entry.object_id: stored.size for stored in manifest.entries} if manifest is not None else {}
+            self._check_size(reader, entries, known)
+            writer.make_directories(entries)
+            linked = writer.link_unchanged(entries, previous) if previous is not None else {}
+        missing = [entry for entry in entries if entry.path not in linked and entry.kind is not Kind.DIRECTORY]
+        writer.write_files(missing, reader)
+        writer.write_links(missing, reader)
+        check = Verification(algorithm_of(tree), {entry.path: entry for entry in entries}, linked)
+        found = check.read(root)
+        if found.tree_id != tree:
+            raise StorageFailed(
+                f"{self._cannot}: what was written reads back differently, {first_difference(check.expected, found)}",
+                hint="check the content volume and run `git fsck` on the repository",
+            )
+        writer.seal(entries)
+        pointers = check.pointers | _known_pointers(manifest)
+        return Manifest(self._header(tree, found, pointers), _ordered(found)), len(missing)
+
+    @contextmanager
+    def _previous(self) -> Iterator[tuple[Previous | None, Manifest | None]]:
+        manifest = self.store.newest()
+        if manifest is None:
+            yield None, None
+            return
+        with open_directory(self.store.snapshot(manifest.header.commit)) as root:
+            yield Previous.of(root, manifest), manifest
+
+    def _check_size(self, reader: ObjectReader, entries: Sequence[TreeEntry], known: Mapping[str, int]) -> None:
+        sizes = dict(known)
+        unknown = list({entry.object_id for entry in entries if entry.kind is not Kind.DIRECTORY} - sizes.keys())
+        sizes.update(zip(unknown, reader.sizes(unknown), strict=True))
+        violation = size_violation(entries, sizes, self.limits)
+        if violation is not None:
+            raise SnapshotUnexportable(f"{self._cannot}: {violation}", path=violation.path)
+
+    def _header(self, tree: str, found: Found, pointers: set[str]) -> ManifestHeader:
+        files = [stored for stored in _ordered(found) if stored.entry.kind is not Kind.DIRECTORY]
+        lfs = tuple(stored.entry.path for stored in files if stored.entry.object_id in pointers)
+        digest = digest_of(stored.entry for stored in files)
+        return ManifestHeader(self.commit, tree, digest, len(files), sum(stored.size for stored in files), lfs)
+
+    def _record(self, manifest: Manifest, *, written: int) -> Exported:
+        write_manifest(self.store.manifest(self.commit), manifest)
+        return Exported(manifest.header, written)
+
+
+def verifies(store: SnapshotStore, commit: str, known: dict[Inode, str]) -> bool:
+    """Read a snapshot in full and say whether it is what its manifest says. `known` carries blob ids from one snapshot to the next.
+
+    Raises:
+        OSError: it cannot be read, which says nothing about it.
+    """
+    manifest = read_manifest(store.manifest(commit))
+    if manifest is None or manifest.header.commit != commit:
+        return False
+    expected = {stored.entry.path: stored.entry for stored in manifest.entries}
+    check = Verification(algorithm_of(manifest.header.tree), expected, known=known)
+    with open_directory(store.snapshot(commit)) as root:
+        found = check.read(root)
+    return found.tree_id == manifest.header.tree and digest_of(s.entry for s in found.entries) == manifest.header.digest
+
+
+def _ordered(found: Found) -> tuple[StoredEntry, ...]:
+    return tuple(sorted(found.entries, key=lambda stored: stored.entry.path))
+
+
+def _known_pointers(manifest: Manifest | None) -> set[str]:
+    if manifest is None or not manifest.header.lfs_pointers:
+        return set()
+    paths = set(manifest.header.lfs_pointers)
+    return {stored.entry.object_id for stored in manifest.entries if stored.entry.path in paths}
+
+
+__all__ = ["Export", "ExportAbandoned", "Exported", "verifies"]
