@@ -4,9 +4,9 @@ Owns the shapes. Which entry answers which request is the mock provider's busine
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from engine.bundle.model import NOTHING, NOWHERE, Json, Location
+from engine.bundle.model import NOWHERE, Json, Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,7 @@ class MockToolCall:
     """A tool call that the mock makes."""
 
     name: str
-    arguments: Mapping[str, Json] = NOTHING
+    arguments: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class MockScript:
     """The replies for one scenario or one self-play persona. None: no default response."""
 
     default_response: str | None = None
-    turns: Mapping[int, MockTurn] = NOTHING  # type: ignore[assignment]  # the empty mapping has no keys of any type
-    steps: Mapping[str, MockTurn] = NOTHING
+    turns: Mapping[int, MockTurn] = field(default_factory=dict)
+    steps: Mapping[str, MockTurn] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,5 +42,5 @@ class MockResponses:
     """A response file, whole."""
 
     default_response: str | None = None
-    scenarios: Mapping[str, MockScript] = NOTHING
-    selfplay: Mapping[str, MockScript] = NOTHING
+    scenarios: Mapping[str, MockScript] = field(default_factory=dict)
+    selfplay: Mapping[str, MockScript] = field(default_factory=dict)

@@ -56,7 +56,7 @@ class Assertion:
 
     type: str
     check: str
-    params: Mapping[str, Json] = NOTHING
+    params: Mapping[str, Json] = field(default_factory=dict)
     message: str = ""
     when: When | None = None
     min_score: float | None = None
@@ -125,8 +125,8 @@ class Turn:
     assistant_temp: float | None = None
     user_temp: float | None = None
     seed: int | None = None
-    consent_overrides: Mapping[str, str] = NOTHING
-    perturbations: Mapping[str, tuple[str, ...]] = NOTHING
+    consent_overrides: Mapping[str, str] = field(default_factory=dict)
+    perturbations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     chaos: Chaos | None = None
     assertions: tuple[Assertion, ...] = ()
     location: Location = NOWHERE
@@ -162,8 +162,8 @@ class Scenario:
     task_type: str = ""
     description: str = ""
     mode: str = ""
-    labels: Mapping[str, str] = NOTHING
-    context_metadata: Mapping[str, str] = NOTHING
+    labels: Mapping[str, str] = field(default_factory=dict)
+    context_metadata: Mapping[str, str] = field(default_factory=dict)
     turns: tuple[Turn, ...] = ()
     context: Json = None
     constraints: Json = None
@@ -176,7 +176,7 @@ class Scenario:
     conversation_assertions: tuple[Assertion, ...] = ()
     duplex: Json = None
     voice: str = ""
-    variables: Mapping[str, str] = NOTHING
+    variables: Mapping[str, str] = field(default_factory=dict)
     trials: int | None = None
     seed_memories: Json = None
     location: Location = NOWHERE
@@ -219,9 +219,9 @@ class Provider:
     defaults: RequestDefaults = RequestDefaults()
     pricing: Pricing | None = None
     unsupported_params: tuple[str, ...] = ()
-    additional_config: Mapping[str, Json] = NOTHING
+    additional_config: Mapping[str, Json] = field(default_factory=dict)
     mock_config: str = ""
-    spec: Mapping[str, Json] = NOTHING
+    spec: Mapping[str, Json] = field(default_factory=dict)
     location: Location = NOWHERE
 
 
@@ -243,7 +243,7 @@ class Validator:
     """A guardrail. `direction` (input, output, both), `min_score` and `max_score` were lifted out of `params`; `message` replaces a blocked reply."""
 
     type: str
-    params: Mapping[str, Json] = NOTHING
+    params: Mapping[str, Json] = field(default_factory=dict)
     enabled: bool = True
     message: str = ""
     direction: str = "output"
@@ -286,7 +286,7 @@ class Tool:
     name: str
     file: str
     description: str = ""
-    input_schema: Mapping[str, Json] = NOTHING
+    input_schema: Mapping[str, Json] = field(default_factory=dict)
     output_schema: Mapping[str, Json] | None = None
     mode: str = "mock"
     timeout_ms: int = 0
@@ -309,7 +309,7 @@ class Persona:
     system_template: str = ""
     system_prompt: str = ""
     required_vars: tuple[str, ...] = ()
-    optional_vars: Mapping[str, str] = NOTHING
+    optional_vars: Mapping[str, str] = field(default_factory=dict)
     goals: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
     style: Json = None
@@ -324,7 +324,7 @@ class EvalDef:
 
     id: str
     type: str
-    spec: Mapping[str, Json] = NOTHING
+    spec: Mapping[str, Json] = field(default_factory=dict)
     location: Location = NOWHERE
 
 
@@ -367,18 +367,18 @@ class SelfPlayRole:
 class ArenaSpec:
     """What the arena file says beyond the files it names.
 
-    `uses` holds, for every key of the arena file's spec that is there, its line: the place to name when a key is not supported.
+    `config_dir` is relative to the bundle's root; `run_timeout_s` is `defaults.run_timeout` in seconds. `uses` holds, for every key of the arena file's spec that is there, its line: the place to name when a key is not supported.
     """
 
     name: str
     defaults: RequestDefaults = RequestDefaults()
     config_dir: str = ""
+    run_timeout_s: float | None = None
     judges: tuple[Judge, ...] = ()
     roles: tuple[SelfPlayRole, ...] = ()
     globals: tuple[Assertion, ...] = ()
     pack_evals: tuple[EvalDef, ...] = ()
-    workflow: Json = None
-    uses: Mapping[str, Location] = NOTHING
+    uses: Mapping[str, Location] = field(default_factory=dict)
     location: Location = NOWHERE
 
 

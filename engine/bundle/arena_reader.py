@@ -1,0 +1,184 @@
+"""Reads the arena file's spec: what it names and what it says itself.
+
+Owns the tables of the arena file. Inline specs stay nodes: the loader reads them like the files they stand for.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from yaml.nodes import MappingNode, Node
+
+from engine.bundle.check_reader import checks, session_evals
+from engine.bundle.fields import (
+    INVALID,
+    Table,
+    boolean,
+    checked,
+    duration,
+    integer,
+    json_object,
+    json_value,
+    list_of,
+    map_of,
+    name,
+    number,
+    one_of,
+    record,
+    string,
+    string_map,
+    strings,
+)
+from engine.bundle.ignored import ARENA, DEFAULTS
+from engine.bundle.model import NOWHERE, Judge, Location, SelfPlayRole
+from engine.bundle.resources import file_reference
+from engine.bundle.yamltree import Document, entries, kind_of
+
+Inline = tuple[Node, Node]
+"""An inline spec: the node of its id and the node of the spec."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One entry of a list of files. `id` and `vars` are a prompt's, `group` a provider's."""
+
+    file: str
+    id: str = ""
+    group: str = "default"
+    vars: Mapping[str, str] = field(default_factory=dict)
+    location: Location = NOWHERE
+
+
+def _inline(document: Document, node: Node, key: str) -> Any:
+    if not isinstance(node, MappingNode):
+        document.error(node, f"cannot read '{key}': it must be an object of id and spec, not {kind_of(node)}")
+        return INVALID
+    return entries(document, node)
+
+
+_FILES = list_of(record(Table("a reference", {"file": file_reference}, required=("file",)), Reference))
+_PROVIDERS = list_of(record(Table("a provider reference", {"file": file_reference, "group": name}, required=("file",)), Reference))
+_PROMPTS = list_of(
+    record(Table("a prompt reference", {"id": name, "file": file_reference, "vars": string_map}, required=("id", "file")), Reference)
+)
+_JUDGES = list_of(record(Table("a judge", {"name": name, "provider": name}, required=("name", "provider")), Judge))
+_ROLES = list_of(record(Table("a self-play role", {"id": name, "provider": name}, required=("id", "provider")), SelfPlayRole))
+_OUTPUT = Table(
+    "`output`",
+    {
+        "dir": string,
+        "formats": list_of(one_of("json", "junit", "markdown", "html")),
+        "json": json_value,
+        "html": json_value,
+        "junit": json_value,
+        "markdown": json_value,
+        "recording": json_value,
+    },
+)
+_DEFAULTS_TABLE = Table(
+    DEFAULTS,
+    {
+        "temperature": number,
+        "max_tokens": integer(1),
+        "seed": integer(),
+        "concurrency": integer(0),
+        "run_timeout": duration,
+        "output": checked(_OUTPUT),
+        "config_dir": file_reference,
+        "fail_on": list_of(one_of("assertion_failure", "provider_error", "timeout", "validation_error")),
+        "verbose": boolean,
+        "monitor": json_object,
+        "inference": json_object,
+        "html_report": json_value,
+        "out_dir": json_value,
+        "output_formats": json_value,
+        "markdown_config": json_value,
+    },
+)
+_SELF_PLAY = Table("`self_play`", {"enabled": boolean, "personas": _FILES, "persona_specs": _inline, "roles": _ROLES})
+_SKILL = Table("a skill", {"dir": file_reference, "path": file_reference, "name": string, "description": string, "instructions": string, "preload": boolean})
+_MCP = Table(
+    "an MCP server",
+    {
+        "name": name,
+        "command": string,
+        "args": strings,
+        "env": string_map,
+        "working_dir": string,
+        "url": string,
+        "headers": string_map,
+        "source": json_value,
+        "scope": one_of("run", "scenario", "session"),
+        "source_args": json_value,
+        "transport": one_of("stdio", "sse", "streamable_http"),
+        "tool_filter": checked(Table("`tool_filter`", {"allowlist": strings, "blocklist": strings})),
+        "timeout_ms": integer(0),
+    },
+    required=("name",),
+)
+_A2A = Table(
+    "an A2A agent",
+    {
+        "name": name,
+        "card": json_object,
+        "responses": json_value,
+        "url": string,
+        "auth": json_object,
+        "headers": string_map,
+        "headers_from_env": strings,
+        "timeout_ms": integer(0),
+        "skill_filter": json_value,
+    },
+    required=("name",),
+)
+_RUNTIME = Table(
+    "`runtime`",
+    dict.fromkeys(
+        (
+            *("providers", "embedding_providers", "tts_providers", "stt_providers", "inference_providers", "tools", "mcp_servers", "state_store"),
+            *("logging", "evals", "hooks", "sandboxes", "selectors", "skills", "tool_selector"),
+        ),
+        json_value,
+    ),
+)
+_STATE_STORE = Table("`state_store`", {"type": one_of("memory", "redis", "file"), "redis": json_object, "file": json_object})
+_VOICE = Table("a voice", {"id": name, "provider": name}, required=("id", "provider"))
+
+ROLE_SLOTS = {"tts_providers": "tts", "stt_providers": "stt", "embedding_providers": "embedding", "image_providers": "image"}
+"""The legacy lists of providers by role; each file's role must be the slot's."""
+
+ARENA_TABLE = Table(
+    ARENA,
+    {
+        "prompt_configs": _PROMPTS,
+        "providers": _PROVIDERS,
+        "judges": _JUDGES,
+        "judge_defaults": checked(Table("`judge_defaults`", {"prompt": string, "prompt_registry": string})),
+        "scenarios": _FILES,
+        "evals": _FILES,
+        "tools": _FILES,
+        "skills": list_of(checked(_SKILL)),
+        "pack_evals": session_evals,
+        "globals": record(Table("`globals`", {"conversation_assertions": checks}), dict, located=False),
+        "runtime": checked(_RUNTIME),
+        "workflow": json_object,
+        "compositions": json_object,
+        "memory": json_value,
+        "agents": json_value,
+        "deploy": json_object,
+        "mcp_servers": list_of(checked(_MCP)),
+        "a2a_agents": list_of(checked(_A2A)),
+        "state_store": checked(_STATE_STORE),
+        "defaults": record(_DEFAULTS_TABLE, dict, located=False),
+        "self_play": record(_SELF_PLAY, dict, located=False),
+        "pack_file": file_reference,
+        "provider_specs": _inline,
+        "scenario_specs": _inline,
+        "eval_specs": _inline,
+        "tool_specs": _inline,
+        "judge_specs": map_of(record(Table("a judge", {"name": name, "provider": name}, required=("provider",)), dict, located=False)),
+        "prompt_specs": _inline,
+        **dict.fromkeys(ROLE_SLOTS, _PROVIDERS),
+        "voices": list_of(checked(_VOICE)),
+    },
+)

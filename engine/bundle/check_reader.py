@@ -1,0 +1,191 @@
+"""Reads checks, guardrails and session evals, and asks the checks themselves whether their parameters make sense.
+
+Must not know what any check does: `engine.checks` says what is wrong with a type or its parameters, and this adds file and line.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from yaml.nodes import MappingNode, Node
+
+from engine.bundle.fields import (
+    INVALID,
+    Table,
+    Values,
+    boolean,
+    integer,
+    json_object,
+    json_value,
+    list_of,
+    name,
+    number,
+    one_of,
+    read_object,
+    record,
+    string,
+    strings,
+)
+from engine.bundle.ignored import ASSERTION, VALIDATOR
+from engine.bundle.model import NOTHING, Assertion, EvalDef, Validator, When
+from engine.bundle.problems import did_you_mean
+from engine.bundle.yamltree import Document, entries
+
+WRAPPER = "assertion"
+DIRECTIONS = ("input", "output", "both")
+
+_WHEN = Table(
+    "`when`",
+    {"tool_called": string, "tool_called_pattern": string, "any_tool_called": boolean, "min_tool_calls": integer(0)},
+)
+_IN_PARAMS = "write it inside `params`"
+_CHECK = Table(
+    ASSERTION,
+    {"type": name, "params": json_object, "message": string, "when": record(_WHEN, When, located=False), "pass_threshold": number},
+    required=("type",),
+    hints={"min_score": _IN_PARAMS, "max_score": _IN_PARAMS},
+)
+_VALIDATOR = Table(
+    VALIDATOR,
+    {"type": name, "params": json_object, "enabled": boolean, "message": string, "fail_on_violation": boolean},
+    required=("type",),
+    hints={"min_score": _IN_PARAMS, "max_score": _IN_PARAMS, "direction": _IN_PARAMS},
+)
+_WRAPPER_KEYS = ("eval_type", "eval_params", "min_score", "max_score", "message")
+_EVAL = Table(
+    "a session eval",
+    {
+        "id": name,
+        "type": name,
+        "trigger": one_of("every_turn", "on_session_complete", "sample_turns", "sample_sessions", "on_conversation_complete", "on_workflow_step"),
+        "params": json_object,
+        "description": string,
+        "enabled": boolean,
+        "sample_percentage": number,
+        "metric": json_object,
+        "threshold": json_object,
+        "message": string,
+        "when": json_value,
+        "groups": strings,
+    },
+    required=("type",),
+)
+
+
+def check(document: Document, node: Node, key: str) -> Any:
+    """Read one check, its wrapper taken off and its parameters validated."""
+    del key
+    values = read_object(document, node, _CHECK)
+    if values is None or "type" not in values:
+        return INVALID
+    params = dict(values.get("params", NOTHING))
+    lifted = _lift(document, node, params, {"min_score": _score, "max_score": _score, "message": _text})
+    kind = values["type"]
+    if kind == WRAPPER:
+        kind, params = _unwrap(document, node, params)
+    if kind:
+        _validate(document, node, kind, params)
+    message = values.get("message") or lifted.get("message", "")
+    return Assertion(
+        type=values["type"],
+        check=kind,
+        params=params,
+        message=message,
+        when=values.get("when"),
+        min_score=lifted.get("min_score"),
+        max_score=lifted.get("max_score"),
+        pass_threshold=values.get("pass_threshold"),
+        location=document.at(node),
+    )
+
+
+def validator(document: Document, node: Node, key: str) -> Any:
+    """Read one guardrail, its parameters validated."""
+    del key
+    values = read_object(document, node, _VALIDATOR)
+    if values is None or "type" not in values:
+        return INVALID
+    params = dict(values.pop("params", NOTHING))
+    lifted = _lift(document, node, params, {"min_score": _score, "max_score": _score, "direction": _direction})
+    _validate(document, node, values["type"], params)
+    return Validator(**values, **lifted, params=params, location=document.at(node))
+
+
+def session_eval(document: Document, node: Node, key: str) -> Any:
+    """Read one session eval."""
+    del key
+    values = read_object(document, node, _EVAL)
+    if values is None or "type" not in values:
+        return INVALID
+    return EvalDef(id=str(values.get("id") or values["type"]), type=values["type"], spec=values, location=document.at(node))
+
+
+checks = list_of(check)
+validators = list_of(validator)
+session_evals = list_of(session_eval)
+
+
+def _score(value: Any) -> str:
+    return "" if isinstance(value, int | float) and not isinstance(value, bool) else "it must be a number"
+
+
+def _text(value: Any) -> str:
+    return "" if isinstance(value, str) else "it must be text"
+
+
+def _direction(value: Any) -> str:
+    return "" if value in DIRECTIONS else f"it must be one of {', '.join(DIRECTIONS)}"
+
+
+def _lift(document: Document, node: Node, params: Values, wanted: Mapping[str, Callable[[Any], str]]) -> Values:
+    lifted: Values = {}
+    for key, complaint in wanted.items():
+        if key not in params:
+            continue
+        value = params.pop(key)
+        if problem := complaint(value):
+            document.error(_param_node(node, document, key), f"cannot read '{key}': {problem}")
+        else:
+            lifted[key] = value
+    return lifted
+
+
+def _unwrap(document: Document, node: Node, params: Values) -> tuple[str, Values]:
+    for key in params:
+        if key not in _WRAPPER_KEYS:
+            document.error(_param_node(node, document, key), f"unknown key '{key}' in params of an assertion", did_you_mean(key, _WRAPPER_KEYS, otherwise="its keys are"))
+    kind, inner = params.get("eval_type"), params.get("eval_params", {})
+    if not isinstance(kind, str) or not kind:
+        document.error(node, "missing key 'eval_type' in params of an assertion", "name the check to evaluate")
+        return "", {}
+    if not isinstance(inner, dict):
+        document.error(_param_node(node, document, "eval_params"), "cannot read 'eval_params': it must be an object")
+        return kind, {}
+    return kind, dict(inner)
+
+
+def _validate(document: Document, node: Node, kind: str, params: Values) -> None:
+    from engine.checks import validate_check  # noqa: PLC0415 - only bundles that have checks need them
+
+    for problem in validate_check(kind, params):
+        place = _param_node(node, document, problem.key) if problem.key else _key_node(node, document, "type")
+        message = problem.message if not problem.key else f"{problem.message} of check '{kind}'"
+        document.error(place, message, problem.suggestion)
+
+
+def _key_node(node: Node, document: Document, key: str) -> Node:
+    if isinstance(node, MappingNode):
+        pair = entries(document, node).get(key)
+        if pair is not None:
+            return pair[0]
+    return node
+
+
+def _param_node(node: Node, document: Document, key: str) -> Node:
+    first = key.partition(".")[0].partition("[")[0]
+    if isinstance(node, MappingNode) and (params := entries(document, node).get("params")) is not None:
+        outer = _key_node(params[1], document, first)
+        if outer is params[1] and isinstance(params[1], MappingNode) and (inner := entries(document, params[1]).get("eval_params")) is not None:
+            outer = _key_node(inner[1], document, first)
+            return params[0] if outer is inner[1] else outer
+        return params[0] if outer is params[1] else outer
+    return node

@@ -1,0 +1,142 @@
+"""What must hold between the files of a bundle.
+
+Owns the rules that no single file can show: prompts of scenarios, variables, roles, personas, tools. Which providers a scenario needs depends on
+the job and is `engine.plan`'s. Must not read files.
+"""
+
+from collections.abc import Iterator
+
+from engine.bundle.model import Bundle, PromptConfig, Scenario, Turn
+from engine.bundle.problems import Problems, did_you_mean
+from engine.bundle.variables import merge_variables, missing_variables, render
+from engine.errors import BundleInvalid
+
+IMPLICIT_NAMESPACES = ("a2a__", "workflow__", "memory__", "skill__", "image__", "video__")
+"""Tools that are offered without being listed (promptkit-format.md 6.1)."""
+
+_ENGINES = ("workflow", "compositions", "pack_file")
+"""Arena keys that bring prompts of their own."""
+
+
+def check_bundle(bundle: Bundle, problems: Problems) -> None:
+    """Add every problem between the files of `bundle`."""
+    for scenario in bundle.scenarios.values():
+        _check_prompt(bundle, scenario, problems)
+        _check_turns(bundle, scenario, problems)
+    _check_tools(bundle, problems)
+    _check_groups(bundle, problems)
+    _check_judges(bundle, problems)
+
+
+def _check_prompt(bundle: Bundle, scenario: Scenario, problems: Problems) -> None:
+    has_engine = any(key in bundle.arena.uses for key in _ENGINES)
+    if not scenario.task_type:
+        if not has_engine:
+            problems.error(scenario.location, f"scenario '{scenario.id}' has no task_type", "task_type names the prompt that the scenario talks to")
+        return
+    prompt = bundle.prompts.get(scenario.task_type)
+    if prompt is not None:
+        _check_variables(bundle, scenario, prompt, problems)
+    elif "pack_file" not in bundle.arena.uses:
+        hint = did_you_mean(scenario.task_type, bundle.prompts, otherwise="the prompts' task types are") or "name a prompt in prompt_configs"
+        problems.error(scenario.location, f"no prompt has the task_type '{scenario.task_type}' of scenario '{scenario.id}'", hint)
+
+
+def _check_variables(bundle: Bundle, scenario: Scenario, prompt: PromptConfig, problems: Problems) -> None:
+    values = merge_variables(prompt, bundle.prompt_vars[prompt.task_type], scenario)
+    missing = missing_variables(prompt, values)
+    for name in missing:
+        problems.error(
+            prompt.location,
+            f"required variable '{name}' of prompt '{prompt.id}' has no value in scenario '{scenario.id}'",
+            f"set it in the scenario's variables, or in vars of prompt_configs '{prompt.id}'",
+        )
+    try:
+        _, unresolved = render(prompt.system_template, values)
+    except BundleInvalid as error:
+        problems.error(prompt.location, error.message, error.hint)
+        return
+    typed = {variable.name for variable in prompt.variables if variable.default is not None and not isinstance(variable.default, str)}
+    for name in unresolved:
+        if name in missing:
+            continue
+        hint = "its default is not text: put it into quotes" if name in typed else did_you_mean(name, values, otherwise="variables with a value are")
+        problems.error(prompt.location, f"'{{{{{name}}}}}' in the template of prompt '{prompt.id}' has no value in scenario '{scenario.id}'", hint)
+
+
+def _check_turns(bundle: Bundle, scenario: Scenario, problems: Problems) -> None:
+    if not scenario.turns:
+        problems.error(scenario.location, f"scenario '{scenario.id}' has no turns", "it would pass without asking anything")
+    roles = [role.id for role in bundle.arena.roles]
+    for turn in scenario.turns:
+        if turn.role != "user" and turn.role not in roles:
+            problems.error(turn.location, f"unknown role '{turn.role}' of a turn", did_you_mean(turn.role, ["user", *roles], otherwise="roles are"))
+        elif turn.role != "user":
+            _check_self_play(bundle, turn, problems)
+        elif not turn.content and not turn.parts:
+            problems.error(turn.location, "a user's turn has neither content nor parts")
+        if turn.max_turns is not None and turn.max_turns < turn.turns:
+            problems.error(turn.location, f"cannot read the turn: max_turns {turn.max_turns} is below turns {turn.turns}")
+    _check_perturbations(scenario, problems)
+
+
+def _check_self_play(bundle: Bundle, turn: Turn, problems: Problems) -> None:
+    if not turn.persona:
+        problems.error(turn.location, f"the turn of role '{turn.role}' names no persona", "add persona, an id of self_play.personas")
+    elif turn.persona not in bundle.personas:
+        hint = did_you_mean(turn.persona, bundle.personas, otherwise="personas are")
+        problems.error(turn.location, f"unknown persona '{turn.persona}' of a turn", hint)
+
+
+def _check_perturbations(scenario: Scenario, problems: Problems) -> None:
+    seen: dict[str, tuple[str, ...]] = {}
+    texts = [text for turn in scenario.turns for text in _texts(turn)]
+    for turn in scenario.turns:
+        for key, values in turn.perturbations.items():
+            if seen.setdefault(key, values) != values:
+                problems.error(turn.location, f"perturbation '{key}' has other values in an earlier turn", "use another key, or the same values")
+            elif not any(f"{{{key}}}" in text for text in texts):
+                problems.error(turn.location, f"perturbation '{key}' changes nothing: no turn of the scenario says '{{{key}}}'")
+
+
+def _texts(turn: Turn) -> Iterator[str]:
+    yield turn.content
+    for part in turn.parts:
+        yield part.text
+
+
+def _check_tools(bundle: Bundle, problems: Problems) -> None:
+    offered: set[str] = set()
+    for prompt in bundle.prompts.values():
+        for pattern in prompt.allowed_tools:
+            matching = [name for name in bundle.tools if name == pattern or (pattern.endswith("*") and name.startswith(pattern[:-1]))]
+            offered.update(matching)
+            if matching or "__" in pattern or pattern.endswith("*") or "pack_file" in bundle.arena.uses:
+                continue
+            hint = did_you_mean(pattern, bundle.tools, otherwise="tools are") or "name its file in the arena's tools"
+            problems.error(prompt.location, f"prompt '{prompt.id}' allows the tool '{pattern}', which the bundle does not have", hint)
+    for tool in bundle.tools.values():
+        if tool.name not in offered:
+            problems.note(tool.location, f"no prompt allows the tool '{tool.name}'")
+
+
+def _check_groups(bundle: Bundle, problems: Problems) -> None:
+    groups = sorted({provider.group for provider in bundle.providers.values()})
+    for scenario in bundle.scenarios.values():
+        if scenario.providers or scenario.provider_group in groups or scenario.provider_group == "default":
+            continue
+        message = f"no provider is in the group '{scenario.provider_group}' of scenario '{scenario.id}': it runs with all of them"
+        problems.warning(scenario.location, message, did_you_mean(scenario.provider_group, groups, otherwise="groups are"))
+
+
+def _check_judges(bundle: Bundle, problems: Problems) -> None:
+    seen: set[str] = set()
+    for judge in bundle.arena.judges:
+        if judge.name in seen:
+            problems.error(judge.location, f"duplicate judge '{judge.name}'")
+        seen.add(judge.name)
+    roles: set[str] = set()
+    for role in bundle.arena.roles:
+        if role.id in roles or role.id == "user":
+            problems.error(role.location, f"duplicate self-play role '{role.id}'", "'user' is the scripted one" if role.id == "user" else "")
+        roles.add(role.id)

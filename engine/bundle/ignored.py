@@ -1,0 +1,56 @@
+"""The keys that are read and have no effect, in one place, with the reason.
+
+A key in IGNORED gives a warning wherever it is set, because its author expects something of it. One in NOTED is about matters that are not this
+product's (reports, deployments, documentation); `arena validate` mentions it, a run does not. Keyed by the table's name and the key.
+"""
+
+from collections.abc import Mapping
+
+ARENA = "the arena's spec"
+DEFAULTS = "the arena's defaults"
+SCENARIO = "a scenario's spec"
+TURN = "a turn"
+ASSERTION = "a check"
+TOOL_POLICY = "a tool policy"
+PROVIDER = "a provider's spec"
+PROMPT = "a prompt's spec"
+VALIDATOR = "a validator"
+
+_NEVER_READ = "the format's reference engine never reads it either"
+
+IGNORED: Mapping[tuple[str, str], str] = {
+    (ARENA, "judge_defaults"): _NEVER_READ,
+    (DEFAULTS, "concurrency"): "a job's workers.concurrency decides, or `arena eval -j`",
+    (DEFAULTS, "fail_on"): "a run fails on every failed check and every error",
+    (SCENARIO, "mode"): _NEVER_READ,
+    (SCENARIO, "context"): _NEVER_READ,
+    (SCENARIO, "constraints"): _NEVER_READ,
+    (TURN, "assistant_temp"): _NEVER_READ,
+    (TURN, "user_temp"): _NEVER_READ,
+    (TURN, "seed"): _NEVER_READ,
+    (ASSERTION, "pass_threshold"): "every trial must pass; a job's evaluation.minPassRate tolerates failing trials",
+    (TOOL_POLICY, "max_total_tool_calls"): _NEVER_READ,
+    (TOOL_POLICY, "max_tool_calls_per_turn"): "max_rounds and max_cost_usd limit a turn's tool calls",
+    (PROVIDER, "headers"): "it is not sent with requests yet",
+    (PROVIDER, "rate_limit"): "it is not enforced yet; a Provider resource's rateLimit will be",
+    (PROMPT, "model_overrides"): _NEVER_READ,
+    (VALIDATOR, "fail_on_violation"): "a guardrail rewrites the reply; a check (guardrail_triggered) can fail the run",
+}
+
+NOTED: Mapping[tuple[str, str], str] = {
+    (ARENA, "deploy"): "deployments are not part of a run",
+    (DEFAULTS, "output"): "results go to the run's directory, or to `arena eval --out`",
+    (DEFAULTS, "html_report"): "it is deprecated in the format",
+    (DEFAULTS, "out_dir"): "it is deprecated in the format",
+    (DEFAULTS, "output_formats"): "it is deprecated in the format",
+    (DEFAULTS, "markdown_config"): "it is deprecated in the format",
+    (DEFAULTS, "verbose"): "logging is a setting of the program",
+    (DEFAULTS, "monitor"): "it is about live audio",
+    (PROVIDER, "pricing_correct_at"): "it documents the price",
+    (PROVIDER, "include_raw_output"): "raw provider replies are not kept yet",
+    (PROMPT, "parameters"): "it documents a compiled pack",
+    (PROMPT, "template_engine"): "there is one template engine",
+    (PROMPT, "tested_models"): "it is documentation",
+    (PROMPT, "metadata"): "it is documentation",
+    (PROMPT, "compilation"): "it is documentation",
+}

@@ -1,0 +1,191 @@
+"""Reads prompts, tools and personas.
+
+Owns the tables of these three kinds.
+"""
+
+from typing import Any
+
+from yaml.nodes import Node
+
+from engine.bundle.check_reader import session_evals, validators
+from engine.bundle.fields import (
+    Table,
+    boolean,
+    checked,
+    integer,
+    json_object,
+    json_value,
+    list_of,
+    name,
+    number,
+    one_of,
+    read_object,
+    record,
+    string,
+    string_map,
+    strings,
+)
+from engine.bundle.ignored import PROMPT
+from engine.bundle.model import Variable
+from engine.bundle.scenario_reader import part, tool_policy
+from engine.bundle.yamltree import Document
+
+_VARIABLE = Table(
+    "a variable",
+    {
+        "name": name,
+        "type": string,
+        "required": boolean,
+        "default": json_value,
+        "description": string,
+        "example": json_value,
+        "validation": json_object,
+        "binding": json_object,
+    },
+    required=("name",),
+)
+
+
+def _variable(*, validation: Any = None, binding: Any = None, **values: Any) -> Variable:
+    del validation, binding
+    return Variable(**values)
+
+
+_FRAGMENT = Table("a fragment", {"name": name, "path": string, "required": boolean}, required=("name",))
+_PROMPT_MEDIA = Table(
+    "a prompt's media",
+    {"enabled": boolean, "supported_types": strings, "image": json_object, "audio": json_object, "video": json_object, "document": json_object, "examples": json_value},
+)
+PROMPT_TABLE = Table(
+    PROMPT,
+    {
+        "task_type": name,
+        "version": string,
+        "description": string,
+        "template_engine": json_object,
+        "system_template": name,
+        "fragments": list_of(checked(_FRAGMENT)),
+        "variables": list_of(record(_VARIABLE, _variable)),
+        "model_overrides": json_object,
+        "allowed_tools": strings,
+        "tool_policy": tool_policy,
+        "parameters": json_object,
+        "media": checked(_PROMPT_MEDIA),
+        "validators": validators,
+        "evals": session_evals,
+        "tested_models": json_value,
+        "metadata": json_value,
+        "compilation": json_value,
+    },
+    required=("task_type", "system_template"),
+)
+_NOT_KEPT = ("template_engine", "tested_models", "metadata", "compilation")
+
+
+def read_prompt(document: Document, node: Node) -> dict[str, Any] | None:
+    """Read a prompt's spec into the fields of `PromptConfig`, without `id`, `name`, `file` and `location`."""
+    values = read_object(document, node, PROMPT_TABLE)
+    if values is None or "task_type" not in values or "system_template" not in values:
+        return None
+    return {key: value for key, value in values.items() if key not in _NOT_KEPT}
+
+
+_REQUEST = Table(
+    "`request`",
+    {
+        "query_params": strings,
+        "header_params": string_map,
+        "body_mapping": string,
+        "exclude": strings,
+        "static_query": json_object,
+        "static_headers": string_map,
+        "static_body": json_value,
+    },
+)
+_HTTP = Table(
+    "`http`",
+    {
+        "url": name,
+        "method": string,
+        "headers": string_map,
+        "headers_from_env": strings,
+        "timeout_ms": integer(0),
+        "redact": strings,
+        "request": checked(_REQUEST),
+        "response": checked(Table("`response`", {"body_mapping": string})),
+        "multimodal": checked(Table("`multimodal`", {"enabled": boolean, "accept_types": strings})),
+    },
+    required=("url",),
+)
+_EXEC = Table(
+    "`exec`",
+    {"command": name, "args": strings, "env": json_value, "runtime": one_of("exec", "server"), "timeout_ms": integer(0), "sandbox": json_value},
+)
+_CONSENT = Table("`consent`", {"required": boolean, "message": string, "decline_strategy": one_of("fallback", "error", "retry")})
+_CLIENT = Table("`client`", {"consent": checked(_CONSENT), "timeout_ms": integer(0), "categories": strings, "validate_output": boolean})
+TOOL_TABLE = Table(
+    "a tool's spec",
+    {
+        "name": string,
+        "description": string,
+        "input_schema": json_object,
+        "output_schema": json_object,
+        "mode": one_of("mock", "live", "mcp", "exec", "client", "local"),
+        "timeout_ms": integer(0),
+        "mock_result": json_value,
+        "mock_template": string,
+        "mock_parts": list_of(part),
+        "http": checked(_HTTP),
+        "exec": checked(_EXEC),
+        "client": checked(_CLIENT),
+    },
+    required=("description", "input_schema"),
+)
+
+
+def read_tool(document: Document, node: Node) -> dict[str, Any] | None:
+    """Read a tool's spec into the fields of `Tool`, without `name`, `file` and `location`."""
+    values = read_object(document, node, TOOL_TABLE)
+    if values is not None:
+        values.pop("name", None)
+    return values
+
+
+_STYLE = Table(
+    "`style`",
+    {
+        "verbosity": one_of("short", "medium", "long"),
+        "challenge_level": one_of("low", "medium", "high"),
+        "friction_tags": strings,
+        "expressive": json_value,
+        "characterization_rubric": json_value,
+    },
+)
+PERSONA_TABLE = Table(
+    "a persona's spec",
+    {
+        "id": string,
+        "description": string,
+        "system_template": string,
+        "system_prompt": string,
+        "required_vars": strings,
+        "optional_vars": string_map,
+        "goals": strings,
+        "constraints": strings,
+        "style": checked(_STYLE),
+        "voice": string,
+        "defaults": checked(Table("a persona's defaults", {"temperature": number, "seed": integer()})),
+    },
+    hints={"prompt_activity": "it was removed from the format: write system_template", "fragments": "personas cannot have fragments: write system_template"},
+)
+
+
+def read_persona(document: Document, node: Node) -> dict[str, Any] | None:
+    """Read a persona's spec into the fields of `Persona`, without `id`, `file` and `location`."""
+    values = read_object(document, node, PERSONA_TABLE)
+    if values is None:
+        return None
+    if not values.get("system_template") and not values.get("system_prompt"):
+        document.error(node, "missing key 'system_template' in a persona's spec", "system_prompt is its other name")
+    values.pop("id", None)
+    return values

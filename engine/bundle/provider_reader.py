@@ -1,0 +1,155 @@
+"""Reads a provider's spec.
+
+Owns its table. Credentials never leave this module as values: a key written into the bundle is dropped from what a plan carries, with a warning.
+"""
+
+from typing import Any
+
+from yaml.nodes import MappingNode, Node
+
+from engine.bundle.fields import (
+    INVALID,
+    Table,
+    between,
+    boolean,
+    checked,
+    duration,
+    integer,
+    json_object,
+    json_value,
+    list_of,
+    name,
+    number,
+    one_of,
+    read_object,
+    record,
+    string,
+    string_map,
+    strings,
+)
+from engine.bundle.ignored import PROVIDER
+from engine.bundle.model import Pricing, RequestDefaults
+from engine.bundle.problems import did_you_mean, nearest, shown
+from engine.bundle.resources import find_resource
+from engine.bundle.yamltree import Document, entries, to_json
+
+PROVIDER_TYPES = ("mock", "openai", "claude", "gemini", "ollama", "vllm", "imagen", "replay", "voyageai", "cartesia", "elevenlabs", "huggingface")
+ROLES = ("llm", "tts", "stt", "embedding", "image", "video", "inference")
+SUBJECT_ROLES = frozenset({"llm", "image"})
+"""Roles of providers that a run tests; the others serve."""
+
+MOCK_KEYS = (
+    "mock_config", "latency_ms", "auto_respond", "response_text", "duplex_scenario", "interrupt_on_turn", "close_after_turns", "close_no_response",
+)  # fmt: skip
+
+_OTHER_NAMES = {"anthropic": "claude", "google": "gemini", "azure": "openai", "bedrock": "claude", "vertex": "gemini"}
+
+
+def _type(document: Document, node: Node, key: str) -> Any:
+    text = name(document, node, key)
+    if text is INVALID or text in PROVIDER_TYPES:
+        return text
+    other = _OTHER_NAMES.get(text.lower())
+    hint = f"did you mean '{other}'?" if other else did_you_mean(text, PROVIDER_TYPES, otherwise="types are")
+    document.error(node, f"unknown provider type '{shown(text)}'", hint)
+    return INVALID
+
+
+_RETRY = Table(
+    "`stream_retry`",
+    {
+        "enabled": boolean,
+        "max_attempts": integer(0),
+        "initial_delay": duration,
+        "max_delay": duration,
+        "retry_window": json_value,
+        "budget": checked(Table("`budget`", {"rate_per_sec": number, "burst": integer(0)})),
+    },
+)
+_DEFAULTS = Table(
+    "a provider's defaults", {"temperature": number, "top_p": number, "max_tokens": integer(1), "prompt_caching": json_value}
+)
+_PRICING = Table("`pricing`", {"input_cost_per_1k": between(0, None), "output_cost_per_1k": between(0, None)})
+_CREDENTIAL = Table("`credential`", {"api_key": string, "credential_file": string, "credential_env": string})
+_PLATFORM = Table(
+    "`platform`", {"type": one_of("bedrock", "vertex", "azure"), "region": string, "project": string, "endpoint": string, "additional_config": json_object}
+)
+_TRANSPORT = Table("`http_transport`", {"max_conns_per_host": integer(0), "max_idle_conns_per_host": integer(0), "idle_conn_timeout": duration})
+
+PROVIDER_TABLE = Table(
+    PROVIDER,
+    {
+        "id": string,
+        "type": _type,
+        "model": string,
+        "role": one_of(*ROLES),
+        "voice": string,
+        "sample_rate": integer(1),
+        "audio_files": list_of(string),
+        "base_url": string,
+        "headers": string_map,
+        "rate_limit": checked(Table("`rate_limit`", {"rps": number, "burst": integer(0)})),
+        "defaults": record(_DEFAULTS, RequestDefaults, located=False),
+        "pricing": record(_PRICING, Pricing, located=False),
+        "pricing_correct_at": string,
+        "include_raw_output": boolean,
+        "additional_config": json_object,
+        "credential": checked(_CREDENTIAL),
+        "platform": checked(_PLATFORM),
+        "capabilities": strings,
+        "unsupported_params": strings,
+        "request_timeout": duration,
+        "stream_idle_timeout": duration,
+        "stream_retry": checked(_RETRY),
+        "stream_max_concurrent": integer(0),
+        "http_transport": checked(_TRANSPORT),
+    },
+    required=("type",),
+    hints={"capability": "it is a list now: capabilities", "impl": "it was removed from the format: write `type`"},
+)
+_KEPT = ("type", "model", "role", "defaults", "pricing", "capabilities", "unsupported_params", "additional_config")
+
+
+def read_provider(document: Document, node: Node, ident: str) -> dict[str, Any] | None:
+    """Read a provider's spec into the fields of `Provider`, without `id`, `file`, `group` and `location`."""
+    values = read_object(document, node, PROVIDER_TABLE)
+    if values is None or "type" not in values:
+        return None
+    spec = to_json(document, node)
+    fields = {key: values[key] for key in _KEPT if key in values}
+    fields["spec"] = spec
+    spec["id"] = ident
+    _drop_key(document, node, spec)
+    if values["type"] == "mock":
+        _read_mock(document, node, fields)
+    return fields
+
+
+def _drop_key(document: Document, node: Node, spec: dict[str, Any]) -> None:
+    credential = spec.get("credential")
+    if isinstance(credential, dict) and credential.pop("api_key", None):
+        place = document.at(entries(document, node)["credential"][0]) if isinstance(node, MappingNode) else document.at(node)
+        document.problems.warning(place, "a key in the bundle can be read by everyone who can read the repository, and is not used", "use credential_env")
+
+
+def _read_mock(document: Document, node: Node, fields: dict[str, Any]) -> None:
+    config = fields.get("additional_config")
+    if not isinstance(config, dict) or not isinstance(node, MappingNode):
+        return
+    place = entries(document, node)["additional_config"][1]
+    keys = entries(document, place) if isinstance(place, MappingNode) else {}
+    for key, (key_node, _) in keys.items():
+        if key in MOCK_KEYS:
+            continue
+        if nearest(key, MOCK_KEYS):
+            document.error(key_node, f"unknown key '{shown(key)}' in additional_config of a mock", did_you_mean(key, MOCK_KEYS))
+        else:
+            document.problems.warning(document.at(key_node), f"'{shown(key)}' of additional_config has no effect: the mock provider does not know it")
+    if (value := keys.get("mock_config")) is None:
+        return
+    reference = name(document, value[1], "mock_config")
+    found = INVALID if reference is INVALID else find_resource(document, value[1], reference)
+    if found is not INVALID:
+        fields["mock_config"] = found
+        fields["spec"]["additional_config"]["mock_config"] = found
+        fields["additional_config"] = {**config, "mock_config": found}

@@ -1,0 +1,193 @@
+"""Reads a scenario's spec: its keys, turns and parts.
+
+Owns the tables of these objects. What holds between a scenario and other files is `crosschecks.py`'s.
+"""
+
+from typing import Any
+
+from yaml.nodes import Node
+
+from engine.bundle.check_reader import checks
+from engine.bundle.fields import (
+    INVALID,
+    Table,
+    between,
+    boolean,
+    checked,
+    duration,
+    integer,
+    json_value,
+    list_of,
+    map_of,
+    name,
+    number,
+    one_of,
+    read_object,
+    record,
+    string,
+    string_map,
+    strings,
+    word,
+)
+from engine.bundle.ignored import SCENARIO, TOOL_POLICY, TURN
+from engine.bundle.model import Chaos, Media, Part, ToolFailure, ToolPolicy, Turn
+from engine.bundle.resources import resource
+from engine.bundle.yamltree import Document
+
+_MEDIA = Table(
+    "media",
+    {
+        "file_path": resource,
+        "url": name,
+        "data": string,
+        "storage_reference": string,
+        "mime_type": string,
+        "detail": string,
+        "caption": string,
+        "width": integer(1),
+        "height": integer(1),
+    },
+)
+_PART = Table(
+    "a part",
+    {"type": one_of("text", "image", "audio", "video", "document"), "text": string, "media": record(_MEDIA, Media, located=False)},
+    required=("type",),
+)
+part = record(_PART, Part)
+
+_FAILURE = Table(
+    "a tool failure",
+    {"tool": name, "mode": one_of("error", "timeout", "slow"), "probability": between(0, 1), "message": string},
+    required=("tool", "mode"),
+)
+_CHAOS = Table("`chaos`", {"tool_failures": list_of(record(_FAILURE, ToolFailure, located=False))})
+
+_POLICY = Table(
+    TOOL_POLICY,
+    {
+        "tool_choice": one_of("auto", "required", "none"),
+        "max_tool_calls_per_turn": integer(0),
+        "max_total_tool_calls": integer(0),
+        "blocklist": strings,
+        "max_rounds": integer(1),
+        "max_cost_usd": between(0, None),
+        "max_identical_tool_calls": integer(1),
+    },
+)
+tool_policy = record(_POLICY, ToolPolicy)
+
+
+def _values(document: Document, node: Node, key: str) -> Any:
+    values = list_of(word)(document, node, key)
+    if values is INVALID:
+        return INVALID
+    if not values:
+        document.error(node, f"cannot read '{key}': a perturbation without values leaves nothing to run", "give it a value, or remove it")
+        return INVALID
+    twice = next((value for index, value in enumerate(values) if value in values[:index]), None)
+    if twice is not None:
+        document.error(node, f"cannot read '{key}': the value '{twice}' stands twice", "remove one of the two")
+        return INVALID
+    return values
+
+
+_TURN = Table(
+    TURN,
+    {
+        "role": name,
+        "content": string,
+        "parts": list_of(part),
+        "persona": string,
+        "turns": integer(1),
+        "max_turns": integer(1),
+        "streaming": boolean,
+        "assistant_temp": number,
+        "user_temp": number,
+        "seed": integer(),
+        "consent_overrides": map_of(one_of("grant", "deny", "timeout")),
+        "perturbations": map_of(_values),
+        "chaos": record(_CHAOS, Chaos, located=False),
+        "assertions": checks,
+    },
+    required=("role",),
+)
+_RELEVANCE = Table(
+    "`relevance`",
+    {
+        "provider": string,
+        "model": string,
+        "min_recent_messages": integer(0),
+        "always_keep_system_role": boolean,
+        "similarity_threshold": number,
+        "query_source": one_of("last_user", "last_n", "custom"),
+        "last_n_count": integer(1),
+        "custom_query": string,
+        "cache_embeddings": boolean,
+    },
+)
+_CONTEXT_POLICY = Table(
+    "a context policy",
+    {
+        "token_budget": integer(0),
+        "reserve_for_output": integer(0),
+        "strategy": one_of("oldest", "summarize", "relevance", "fail"),
+        "cache_breakpoints": json_value,
+        "relevance": checked(_RELEVANCE),
+    },
+)
+_VAD = Table("`vad`", {"silence_threshold_ms": integer(0), "min_speech_ms": integer(0), "max_turn_duration_s": integer(0)})
+_DUPLEX = Table(
+    "`duplex`",
+    {
+        "timeout": duration,
+        "turn_detection": checked(Table("`turn_detection`", {"mode": one_of("vad", "asm"), "vad": checked(_VAD)})),
+        "resilience": checked(
+            Table(
+                "`resilience`",
+                {
+                    "max_retries": integer(0),
+                    "retry_delay_ms": integer(0),
+                    "partial_success_min_turns": integer(0),
+                    "ignore_last_turn_session_end": boolean,
+                },
+            )
+        ),
+    },
+)
+_MEMORY = Table("a seed memory", {"content": name, "type": string, "confidence": number, "metadata": json_value}, required=("content",))
+
+SCENARIO_TABLE = Table(
+    SCENARIO,
+    {
+        "id": string,
+        "task_type": string,
+        "description": string,
+        "mode": string,
+        "labels": string_map,
+        "context_metadata": string_map,
+        "turns": list_of(record(_TURN, Turn)),
+        "context": json_value,
+        "constraints": json_value,
+        "tool_policy": tool_policy,
+        "providers": strings,
+        "provider_group": name,
+        "required_capabilities": strings,
+        "streaming": boolean,
+        "context_policy": checked(_CONTEXT_POLICY),
+        "conversation_assertions": checks,
+        "duplex": checked(_DUPLEX),
+        "voice": string,
+        "variables": string_map,
+        "trials": integer(1),
+        "seed_memories": list_of(checked(_MEMORY)),
+    },
+    hints={"tags": "labels belong into metadata.labels"},
+)
+
+
+def read_scenario(document: Document, node: Node) -> dict[str, Any] | None:
+    """Read a scenario's spec into the fields of `Scenario`, without `id`, `file` and `location`."""
+    values = read_object(document, node, SCENARIO_TABLE)
+    if values is not None:
+        values.pop("id", None)
+    return values

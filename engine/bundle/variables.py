@@ -1,0 +1,66 @@
+"""Variables of a prompt: which values a scenario gives it, and what of its template stays without one.
+
+Owns the merge order and the placeholder rule (promptkit-format.md 2.8, 5.2): plain replacement of `{{name}}`, spaces inside allowed, up to ten
+passes so that values may hold placeholders.
+"""
+
+import re
+from collections.abc import Mapping
+
+from engine.bundle.model import PromptConfig, Scenario
+from engine.errors import BundleInvalid
+
+MAX_PASSES = 10
+MAX_CHARACTERS = 1024 * 1024
+REGION = "default"
+"""The reference's only region when none is asked for; templates may say `{{region}}`."""
+
+_PLACEHOLDER = re.compile(r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*\}\}")
+
+
+def merge_variables(prompt: PromptConfig, arena_vars: Mapping[str, str], scenario: Scenario) -> dict[str, str]:
+    """Return the values for a prompt's placeholders; later sources win: region, the arena's vars, the scenario's variables.
+
+    The scenario's context metadata and then the prompt's defaults fill what is still missing. A default counts only when it is text.
+    """
+    values = {"region": REGION, **arena_vars, **scenario.variables}
+    for key, value in scenario.context_metadata.items():
+        values.setdefault(key, value)
+    for variable in prompt.variables:
+        if isinstance(variable.default, str):
+            values.setdefault(variable.name, variable.default)
+    return values
+
+
+def render(template: str, values: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+    """Replace the placeholders of a template; returns the text and the names that stayed without a value, each once, in order.
+
+    Raises:
+        BundleInvalid: values that hold each other grow the text beyond 1 MiB.
+    """
+    text = template
+    for _ in range(MAX_PASSES):
+        replaced = _replace(text, values)
+        if replaced == text:
+            break
+        text = replaced
+    return text, tuple(dict.fromkeys(_PLACEHOLDER.findall(text)))
+
+
+def _replace(text: str, values: Mapping[str, str]) -> str:
+    room = MAX_CHARACTERS
+
+    def value(match: re.Match[str]) -> str:
+        nonlocal room
+        found = values.get(match.group(1), match.group())
+        room -= len(found)
+        if room < 0:
+            raise BundleInvalid(f"cannot fill in the template: it grows beyond {MAX_CHARACTERS:,} characters", hint="its variables hold each other")
+        return found
+
+    return _PLACEHOLDER.sub(value, text)
+
+
+def missing_variables(prompt: PromptConfig, values: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the required variables of a prompt that have no value."""
+    return tuple(variable.name for variable in prompt.variables if variable.required and variable.name not in values)
