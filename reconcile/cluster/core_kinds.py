@@ -1,0 +1,75 @@
+"""The few rules that Kubernetes has for Secrets, ConfigMaps and Namespaces, which no schema of ours states.
+
+Pure: an object in, an object or problems out.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from reconcile.cluster.merge import is_same
+from reconcile.cluster.port import CONFIG_MAP, NAMESPACE, SECRET, Object, ResourceKind
+from reconcile.errors import FieldError
+
+_DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+_MAX_DATA_KEY = 253
+_BINARY_FIELDS = {SECRET.kind: ("data",), CONFIG_MAP.kind: ("binaryData",)}
+_TEXT_FIELDS = {CONFIG_MAP.kind: ("data",)}
+
+
+def complete(kind: ResourceKind, obj: Object) -> None:
+    """Fill in, in place, what the API server fills in: a Secret's data from stringData and its type, a Namespace's phase and label."""
+    if kind is SECRET:
+        text = obj.pop("stringData", None)
+        if isinstance(text, dict):
+            encoded = {key: base64.b64encode(str(value).encode()).decode() for key, value in text.items()}
+            obj["data"] = {**(obj.get("data") or {}), **encoded}
+        obj.setdefault("type", "Opaque")
+    elif kind is NAMESPACE:
+        obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = obj["metadata"]["name"]
+        obj.setdefault("status", {"phase": "Active"})
+
+
+def core_problems(kind: ResourceKind, new: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[FieldError]:
+    """Return what is wrong with an object of a core kind; [] for every other kind."""
+    if kind not in (SECRET, CONFIG_MAP):
+        return []
+    return [*_data_problems(kind, new), *(_immutable_problems(kind, new, old) if old is not None else ())]
+
+
+def _data_problems(kind: ResourceKind, obj: Mapping[str, Any]) -> Iterator[FieldError]:
+    binary, text = _BINARY_FIELDS.get(kind.kind, ()), _TEXT_FIELDS.get(kind.kind, ())
+    for field in (*binary, *text):
+        data = obj.get(field)
+        if data is None:
+            continue
+        if not isinstance(data, dict):
+            yield FieldError(field, "Invalid value: must be of type object")
+            continue
+        for key, value in data.items():
+            if len(key) > _MAX_DATA_KEY or not _DATA_KEY.fullmatch(key) or key in (".", ".."):
+                yield FieldError(f"{field}[{key}]", "Invalid value: a valid key consists of alphanumeric characters, '-', '_' or '.'")
+            if not isinstance(value, str) or (field in binary and not _is_base64(value)):
+                yield FieldError(
+                    f"{field}[{key}]", "Invalid value: must be a base64 string" if field in binary else "Invalid value: must be a string"
+                )
+
+
+def _is_base64(value: str) -> bool:
+    try:
+        base64.b64decode(value.replace("\n", ""), validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return True
+
+
+def _immutable_problems(kind: ResourceKind, new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[FieldError]:
+    if kind is SECRET and new.get("type") != old.get("type"):
+        yield FieldError("type", f"Invalid value: {new.get('type')!r}: field is immutable")
+    if old.get("immutable") is not True:
+        return
+    for field in ("immutable", "data", "binaryData"):
+        if not is_same(new.get(field), old.get(field)):
+            yield FieldError(field, "Forbidden: field is immutable when `immutable` is set", "FieldValueForbidden")

@@ -1,0 +1,515 @@
+"""The rules that every Cluster adapter keeps: objects, versions, status, deletion and ownership. Watches are in test_cluster_watch.py."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foundation.clock import SystemClock
+from reconcile.cluster.port import ARENA_JOB, ARENA_RUN, CONFIG_MAP, SECRET, WORKSPACE, Cluster, Object, ResourceKind
+from reconcile.cluster.selectors import Selector
+from reconcile.cluster.sqlite import SqliteCluster
+from reconcile.errors import AlreadyExists, Conflict, Invalid, NotFound, ObjectTooLarge
+
+NS = "arena"
+
+
+@pytest.fixture(params=["sqlite"])
+async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
+    """Give a running store; a real API server becomes another parameter."""
+    assert request.param == "sqlite"
+    store = SqliteCluster(tmp_path / "store.db", SystemClock())
+    yield store
+    await store.close()
+
+
+def make(kind: ResourceKind, name: str, **rest: Any) -> Object:
+    """Return a small valid object; `rest` goes beside metadata, and `metadata` into it."""
+    metadata = {"name": name} | ({"namespace": NS} if kind.namespaced else {}) | rest.pop("metadata", {})
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **rest}
+
+
+def job(name: str, **rest: Any) -> Object:
+    """Return an ArenaJob."""
+    return make(ARENA_JOB, name, **({"spec": {"sourceRef": {"name": "src"}}} | rest))
+
+
+def run_of(owner: Object, name: str, **metadata: Any) -> Object:
+    """Return an ArenaRun that `owner` owns."""
+    return make(ARENA_RUN, name, spec={"jobRef": {"name": owner["metadata"]["name"]}}, metadata={"ownerReferences": [owner_of(owner)], **metadata})
+
+
+def owner_of(owner: Object) -> Object:
+    """Return an owner reference to an object, with the blockOwnerDeletion that controllers set."""
+    metadata = owner["metadata"]
+    reference = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": metadata["name"], "uid": metadata["uid"]}
+    return reference | {"controller": True, "blockOwnerDeletion": True}
+
+
+async def eventually(check: Callable[[], Awaitable[bool]]) -> None:
+    """Wait until a condition holds: garbage collection is in the background on a real server."""
+    async with asyncio.timeout(20):
+        while not await check():  # noqa: ASYNC110 - a store tells nobody that it has collected its garbage
+            await asyncio.sleep(0.02)
+
+
+async def is_gone(cluster: Cluster, kind: ResourceKind, name: str) -> bool:
+    """Say whether an object no longer exists."""
+    try:
+        await cluster.get(kind, NS, name)
+    except NotFound:
+        return True
+    return False
+
+
+async def test_get_of_nothing(cluster: Cluster) -> None:
+    """Getting an absent object is NotFound, naming kind and object."""
+    with pytest.raises(NotFound, match="cannot find ArenaJob 'arena/none'"):
+        await cluster.get(ARENA_JOB, NS, "none")
+
+
+async def test_create_stamps(cluster: Cluster) -> None:
+    """A new object gets uid, creationTimestamp, resourceVersion and generation 1, whatever the caller wrote there."""
+    given = job(
+        "a", metadata={"uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z", "generation": 7, "deletionTimestamp": "2001-01-01T00:00:00Z"}
+    )
+    metadata = (await cluster.create(given))["metadata"]
+    assert metadata["uid"] != "mine"
+    assert metadata["creationTimestamp"] > "2020"
+    assert metadata["generation"] == 1
+    assert metadata["resourceVersion"]
+    assert "deletionTimestamp" not in metadata
+
+
+async def test_create_returns_what_get_returns(cluster: Cluster) -> None:
+    """What a write returns is what is stored."""
+    created = await cluster.create(job("a"))
+    assert await cluster.get(ARENA_JOB, NS, "a") == created
+
+
+async def test_create_drops_status(cluster: Cluster) -> None:
+    """A status given at creation is dropped: it is a subresource."""
+    created = await cluster.create(job("a", status={"activeCount": 3}))
+    assert not created.get("status")
+
+
+async def test_create_twice(cluster: Cluster) -> None:
+    """A name is taken once; the loser is told AlreadyExists and nothing changes."""
+    first = await cluster.create(job("a"))
+    with pytest.raises(AlreadyExists):
+        await cluster.create(job("a", spec={"sourceRef": {"name": "other"}}))
+    assert await cluster.get(ARENA_JOB, NS, "a") == first
+
+
+async def test_racing_creates_have_one_winner(cluster: Cluster) -> None:
+    """Of many who create one name at once exactly one succeeds."""
+    results = await asyncio.gather(*(cluster.create(job("a")) for _ in range(10)), return_exceptions=True)
+    assert sum(isinstance(result, dict) for result in results) == 1
+    assert sum(isinstance(result, AlreadyExists) for result in results) == 9
+
+
+async def test_same_name_in_two_namespaces_and_kinds(cluster: Cluster) -> None:
+    """A name is unique within kind and namespace only; a namespace need not exist beforehand."""
+    await cluster.create(job("a"))
+    await cluster.create(job("a", metadata={"namespace": "default"}))
+    await cluster.create(make(CONFIG_MAP, "a", data={}))
+    assert len((await cluster.list(ARENA_JOB)).items) == 2
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        pytest.param({"name": ""}, id="no name"),
+        pytest.param({"name": "Upper"}, id="upper case"),
+        pytest.param({"name": "a/b"}, id="a slash"),
+        pytest.param({"name": "a\n"}, id="a trailing newline"),
+        pytest.param({"name": "x" * 254}, id="over 253 characters"),
+        pytest.param({"labels": {"a b": "x"}}, id="a label key with a space"),
+        pytest.param({"labels": {"a": "-x"}}, id="a label value that starts with a dash"),
+        pytest.param({"labels": {"a": "x" * 64}}, id="a label value over 63 characters"),
+        pytest.param({"annotations": {"a": "x" * 262_145}}, id="annotations over 256 KiB"),
+        pytest.param({"ownerReferences": [{"kind": "ArenaJob", "name": "x"}]}, id="an owner without uid"),
+    ],
+)
+async def test_bad_metadata_is_invalid(cluster: Cluster, metadata: Object) -> None:
+    """Metadata outside Kubernetes' limits is refused and nothing is stored."""
+    with pytest.raises(Invalid):
+        await cluster.create(job("a", metadata=metadata))
+    assert (await cluster.list(ARENA_JOB)).items == []
+
+
+async def test_cluster_scoped(cluster: Cluster) -> None:
+    """An object of a cluster-scoped kind has no namespace."""
+    await cluster.create(make(WORKSPACE, "team", spec={"namespace": {"name": NS}}))
+    assert "namespace" not in (await cluster.get(WORKSPACE, None, "team"))["metadata"]
+
+
+async def test_generate_name(cluster: Cluster) -> None:
+    """GenerateName gets five random characters, another five each time."""
+    obj = job("x", metadata={"generateName": "nightly-"})
+    del obj["metadata"]["name"]
+    names = {(await cluster.create(obj))["metadata"]["name"] for _ in range(5)}
+    assert len(names) == 5
+    assert all(name.startswith("nightly-") and len(name) == len("nightly-") + 5 for name in names)
+
+
+async def test_generate_name_is_cut(cluster: Cluster) -> None:
+    """A generated name has at most 63 characters."""
+    obj = job("x", metadata={"generateName": "n" * 80})
+    del obj["metadata"]["name"]
+    assert len((await cluster.create(obj))["metadata"]["name"]) == 63
+
+
+async def test_returned_objects_are_copies(cluster: Cluster) -> None:
+    """Changing a returned object changes nothing in the store."""
+    created = await cluster.create(job("a"))
+    created["spec"]["sourceRef"]["name"] = "changed"
+    (await cluster.list(ARENA_JOB)).items[0]["spec"].clear()
+    assert (await cluster.get(ARENA_JOB, NS, "a"))["spec"] == {"sourceRef": {"name": "src"}}
+
+
+async def test_update_with_stale_version(cluster: Cluster) -> None:
+    """An update from an old read is a Conflict and changes nothing."""
+    old = await cluster.create(job("a"))
+    await cluster.update({**old, "spec": {"sourceRef": {"name": "two"}}})
+    with pytest.raises(Conflict):
+        await cluster.update({**old, "spec": {"sourceRef": {"name": "three"}}})
+    assert (await cluster.get(ARENA_JOB, NS, "a"))["spec"]["sourceRef"]["name"] == "two"
+
+
+async def test_update_without_version(cluster: Cluster) -> None:
+    """An update of a custom kind must say which version it replaces."""
+    old = await cluster.create(job("a"))
+    del old["metadata"]["resourceVersion"]
+    with pytest.raises(Invalid, match=r"metadata\.resourceVersion"):
+        await cluster.update(old)
+
+
+async def test_update_of_nothing(cluster: Cluster) -> None:
+    """Updating an absent object is NotFound."""
+    with pytest.raises(NotFound):
+        await cluster.update(job("a", metadata={"resourceVersion": "1"}))
+
+
+async def test_update_of_a_recreated_object(cluster: Cluster) -> None:
+    """An update of an object that was deleted and made again is refused by its uid or version."""
+    old = await cluster.create(job("a"))
+    await cluster.delete(ARENA_JOB, NS, "a")
+    await cluster.create(job("a"))
+    with pytest.raises(Conflict):
+        await cluster.update(old)
+
+
+async def test_generation_counts_spec_changes_only(cluster: Cluster) -> None:
+    """Generation grows with the spec, not with labels, annotations or status."""
+    obj = await cluster.create(job("a"))
+    obj = await cluster.patch(ARENA_JOB, NS, "a", {"metadata": {"labels": {"team": "x"}}})
+    assert obj["metadata"]["generation"] == 1
+    obj = await cluster.patch_status(ARENA_JOB, NS, "a", {"activeCount": 1})
+    assert obj["metadata"]["generation"] == 1
+    obj = await cluster.patch(ARENA_JOB, NS, "a", {"spec": {"suspend": True}})
+    assert obj["metadata"]["generation"] == 2
+
+
+async def test_every_change_has_a_new_version(cluster: Cluster) -> None:
+    """ResourceVersion differs after every change of the object."""
+    states = [await cluster.create(job("a")), *[await cluster.patch_status(ARENA_JOB, NS, "a", {"activeCount": count}) for count in range(3)]]
+    assert len({state["metadata"]["resourceVersion"] for state in states}) == 4
+
+
+@pytest.mark.parametrize("way", ["update", "patch", "patch_status"])
+async def test_a_write_of_nothing_keeps_the_version(cluster: Cluster, way: str) -> None:
+    """A write that changes nothing keeps the resourceVersion."""
+    await cluster.create(job("a"))
+    before = await cluster.patch_status(ARENA_JOB, NS, "a", {"activeCount": 1})
+    match way:
+        case "update":
+            after = await cluster.update(before)
+        case "patch":
+            after = await cluster.patch(ARENA_JOB, NS, "a", {"spec": {"sourceRef": {"name": "src"}}})
+        case _:
+            after = await cluster.patch_status(ARENA_JOB, NS, "a", {"activeCount": 1})
+    assert after == before
+
+
+async def test_update_ignores_status(cluster: Cluster) -> None:
+    """Update and patch leave the status alone, whatever they carry."""
+    await cluster.create(job("a"))
+    obj = await cluster.patch_status(ARENA_JOB, NS, "a", {"activeCount": 1})
+    obj = await cluster.update({**obj, "status": {"activeCount": 9}})
+    obj = await cluster.patch(ARENA_JOB, NS, "a", {"status": {"activeCount": 9}, "spec": {"suspend": True}})
+    assert obj["status"] == {"activeCount": 1}
+
+
+async def test_system_fields_are_kept(cluster: Cluster) -> None:
+    """A writer cannot change creationTimestamp or generation, nor begin a deletion."""
+    old = await cluster.create(job("a"))
+    patch = {"metadata": {"creationTimestamp": "2001-01-01T00:00:00Z", "generation": 99, "deletionTimestamp": "2001-01-01T00:00:00Z"}}
+    new = await cluster.patch(ARENA_JOB, NS, "a", patch)
+    assert new["metadata"] == old["metadata"]
+
+
+async def test_patch_is_a_merge_patch(cluster: Cluster) -> None:
+    """RFC 7386: objects merge, null removes, a list replaces a list."""
+    await cluster.create(job("a", spec={"sourceRef": {"name": "src"}, "ref": "main", "scenarios": {"include": ["a", "b"]}}))
+    obj = await cluster.patch(ARENA_JOB, NS, "a", {"spec": {"ref": None, "scenarios": {"include": ["c"]}, "verbose": True}})
+    assert {key: obj["spec"].get(key) for key in ("sourceRef", "ref", "scenarios", "verbose")} == {
+        "sourceRef": {"name": "src"},
+        "ref": None,
+        "scenarios": {"include": ["c"]},
+        "verbose": True,
+    }
+
+
+@pytest.mark.parametrize("where", ["argument", "patch"])
+async def test_patch_with_stale_version(cluster: Cluster, where: str) -> None:
+    """A resourceVersion, beside or inside the patch, is a precondition."""
+    old = (await cluster.create(job("a")))["metadata"]["resourceVersion"]
+    await cluster.patch(ARENA_JOB, NS, "a", {"spec": {"suspend": True}})
+    inside = {"metadata": {"resourceVersion": old}} if where == "patch" else {}
+    with pytest.raises(Conflict):
+        await cluster.patch(ARENA_JOB, NS, "a", {"spec": {"suspend": False}, **inside}, resource_version=old if where == "argument" else None)
+
+
+async def test_patch_cannot_rename(cluster: Cluster) -> None:
+    """A patch cannot change name or namespace."""
+    await cluster.create(job("a"))
+    with pytest.raises(Invalid):
+        await cluster.patch(ARENA_JOB, NS, "a", {"metadata": {"name": "b"}})
+
+
+async def test_patch_with_another_uid(cluster: Cluster) -> None:
+    """A patch meant for another object of the name is a Conflict."""
+    await cluster.create(job("a"))
+    with pytest.raises(Conflict):
+        await cluster.patch(ARENA_JOB, NS, "a", {"metadata": {"uid": "another", "labels": {"x": "y"}}})
+
+
+async def test_racing_patches_all_land(cluster: Cluster) -> None:
+    """Unconditional patches of different fields at once all take effect."""
+    await cluster.create(job("a"))
+    await asyncio.gather(*(cluster.patch(ARENA_JOB, NS, "a", {"metadata": {"labels": {f"l{n}": "x"}}}) for n in range(10)))
+    assert len((await cluster.get(ARENA_JOB, NS, "a"))["metadata"]["labels"]) == 10
+
+
+async def test_dry_run_stores_nothing(cluster: Cluster) -> None:
+    """A dry run answers as the write would, and changes nothing."""
+    assert (await cluster.create(job("a"), dry_run=True))["metadata"]["uid"]
+    assert await is_gone(cluster, ARENA_JOB, "a")
+    before = await cluster.create(job("a"))
+    answer = await cluster.patch(ARENA_JOB, NS, "a", {"spec": {"suspend": True}}, dry_run=True)
+    assert answer["spec"]["suspend"] is True
+    assert await cluster.get(ARENA_JOB, NS, "a") == before
+
+
+async def test_status_alone(cluster: Cluster) -> None:
+    """patch_status changes the status only: objects merge, null removes, generation stays."""
+    before = await cluster.create(job("a"))
+    await cluster.patch_status(ARENA_JOB, NS, "a", {"activeCount": 1, "lastRunRef": {"name": "r"}})
+    after = await cluster.patch_status(ARENA_JOB, NS, "a", {"activeCount": None, "nextScheduleTime": "2026-01-01T00:00:00Z"})
+    assert after["status"] == {"lastRunRef": {"name": "r"}, "nextScheduleTime": "2026-01-01T00:00:00Z"}
+    assert after["spec"] == before["spec"]
+    assert after["metadata"] == before["metadata"] | {"resourceVersion": after["metadata"]["resourceVersion"]}
+
+
+async def test_status_with_stale_version(cluster: Cluster) -> None:
+    """A status write from an old read is a Conflict when it says which version it saw."""
+    old = await cluster.create(job("a"))
+    await cluster.patch(ARENA_JOB, NS, "a", {"spec": {"suspend": True}})
+    with pytest.raises(Conflict):
+        await cluster.patch_status(ARENA_JOB, NS, "a", {"activeCount": 1}, resource_version=old["metadata"]["resourceVersion"])
+
+
+async def test_status_of_nothing(cluster: Cluster) -> None:
+    """A status write to an absent object is NotFound."""
+    with pytest.raises(NotFound):
+        await cluster.patch_status(ARENA_JOB, NS, "a", {"activeCount": 1})
+
+
+async def test_list_is_ordered_and_scoped(cluster: Cluster) -> None:
+    """A list is ordered by namespace and name; a namespace narrows it; nothing found is an empty list."""
+    for namespace, name in (("default", "a"), (NS, "b"), (NS, "a")):
+        await cluster.create(job(name, metadata={"namespace": namespace}))
+    everything = (await cluster.list(ARENA_JOB)).items
+    assert [(o["metadata"]["namespace"], o["metadata"]["name"]) for o in everything] == [(NS, "a"), (NS, "b"), ("default", "a")]
+    assert [o["metadata"]["name"] for o in (await cluster.list(ARENA_JOB, NS)).items] == ["a", "b"]
+    assert (await cluster.list(ARENA_JOB, "absent")).items == []
+
+
+async def test_list_by_labels(cluster: Cluster) -> None:
+    """Labels select objects that carry all of them, as they are now."""
+    for name, labels in (("a", {"job": "x", "tier": "1"}), ("b", {"job": "x"}), ("c", {"job": "y"})):
+        await cluster.create(job(name, metadata={"labels": labels}))
+    await cluster.patch(ARENA_JOB, NS, "c", {"metadata": {"labels": {"job": "x"}}})
+    await cluster.patch(ARENA_JOB, NS, "b", {"metadata": {"labels": None}})
+    assert [o["metadata"]["name"] for o in (await cluster.list(ARENA_JOB, NS, {"job": "x"})).items] == ["a", "c"]
+    assert [o["metadata"]["name"] for o in (await cluster.list(ARENA_JOB, NS, {"job": "x", "tier": "1"})).items] == ["a"]
+    assert [o["metadata"]["name"] for o in (await cluster.list(ARENA_JOB, NS, Selector.parse("job!=x"))).items] == ["b"]
+
+
+async def test_delete(cluster: Cluster) -> None:
+    """Without finalizers an object is gone at once; deleting it again is NotFound."""
+    await cluster.create(job("a"))
+    assert await cluster.delete(ARENA_JOB, NS, "a") is None
+    with pytest.raises(NotFound):
+        await cluster.delete(ARENA_JOB, NS, "a")
+
+
+async def test_delete_with_another_uid(cluster: Cluster) -> None:
+    """A delete meant for another object of the name is a Conflict."""
+    await cluster.create(job("a"))
+    with pytest.raises(Conflict):
+        await cluster.delete(ARENA_JOB, NS, "a", uid="00000000-0000-0000-0000-000000000000")
+    assert not await is_gone(cluster, ARENA_JOB, "a")
+
+
+async def test_finalizers_hold_an_object(cluster: Cluster) -> None:
+    """A deleted object with finalizers stays, marked, with the next generation; the mark does not move when it is deleted again."""
+    await cluster.create(job("a", metadata={"finalizers": ["arena.test/hold"]}))
+    held = await cluster.delete(ARENA_JOB, NS, "a")
+    assert held is not None
+    assert held["metadata"]["deletionTimestamp"]
+    assert held["metadata"]["generation"] == 2
+    assert await cluster.delete(ARENA_JOB, NS, "a") == held
+    assert await cluster.get(ARENA_JOB, NS, "a") == held
+
+
+@pytest.mark.parametrize("way", ["update", "patch"])
+async def test_last_finalizer_frees_a_deleted_object(cluster: Cluster, way: str) -> None:
+    """When the last finalizer goes, a deleted object goes; one that is not deleted stays."""
+    obj = await cluster.create(job("a", metadata={"finalizers": ["arena.test/one", "arena.test/two"]}))
+    await cluster.delete(ARENA_JOB, NS, "a")
+    obj = await cluster.patch(ARENA_JOB, NS, "a", {"metadata": {"finalizers": ["arena.test/two"]}})
+    assert not await is_gone(cluster, ARENA_JOB, "a")
+    if way == "update":
+        del obj["metadata"]["finalizers"]
+        await cluster.update(obj)
+    else:
+        await cluster.patch(ARENA_JOB, NS, "a", {"metadata": {"finalizers": None}})
+    assert await is_gone(cluster, ARENA_JOB, "a")
+
+
+async def test_no_new_finalizer_while_deleted(cluster: Cluster) -> None:
+    """An object that is being deleted takes no new finalizer."""
+    await cluster.create(job("a", metadata={"finalizers": ["arena.test/one"]}))
+    await cluster.delete(ARENA_JOB, NS, "a")
+    with pytest.raises(Invalid, match="finalizers"):
+        await cluster.patch(ARENA_JOB, NS, "a", {"metadata": {"finalizers": ["arena.test/one", "arena.test/two"]}})
+
+
+async def test_status_of_a_deleted_object(cluster: Cluster) -> None:
+    """An object that finalizers hold still takes status writes."""
+    await cluster.create(job("a", metadata={"finalizers": ["arena.test/one"]}))
+    await cluster.delete(ARENA_JOB, NS, "a")
+    assert (await cluster.patch_status(ARENA_JOB, NS, "a", {"activeCount": 1}))["status"] == {"activeCount": 1}
+
+
+async def test_owned_objects_follow(cluster: Cluster) -> None:
+    """Deleting an owner deletes what it owns, and what that owns; blockOwnerDeletion is ignored."""
+    owner = await cluster.create(job("a"))
+    owned = await cluster.create(run_of(owner, "r"))
+    await cluster.create(make(CONFIG_MAP, "c", metadata={"ownerReferences": [owner_of(owned)]}))
+    await cluster.delete(ARENA_JOB, NS, "a")
+    await eventually(lambda: is_gone(cluster, ARENA_RUN, "r"))
+    await eventually(lambda: is_gone(cluster, CONFIG_MAP, "c"))
+
+
+async def test_owner_held_by_finalizers_keeps_its_own(cluster: Cluster) -> None:
+    """What an object owns goes only when the owner itself is gone."""
+    owner = await cluster.create(job("a", metadata={"finalizers": ["arena.test/hold"]}))
+    await cluster.create(run_of(owner, "r"))
+    await cluster.delete(ARENA_JOB, NS, "a")
+    assert not await is_gone(cluster, ARENA_RUN, "r")
+    await cluster.patch(ARENA_JOB, NS, "a", {"metadata": {"finalizers": None}})
+    await eventually(lambda: is_gone(cluster, ARENA_RUN, "r"))
+
+
+async def test_owned_object_with_finalizers_is_marked(cluster: Cluster) -> None:
+    """An owned object with finalizers is marked, not removed."""
+    owner = await cluster.create(job("a"))
+    await cluster.create(run_of(owner, "r", finalizers=["arena.test/hold"]))
+    await cluster.delete(ARENA_JOB, NS, "a")
+
+    async def is_marked() -> bool:
+        return "deletionTimestamp" in (await cluster.get(ARENA_RUN, NS, "r"))["metadata"]
+
+    await eventually(is_marked)
+
+
+async def test_one_living_owner_suffices(cluster: Cluster) -> None:
+    """An object with two owners goes with the last of them."""
+    one, two = await cluster.create(job("one")), await cluster.create(job("two"))
+    second = owner_of(two) | {"controller": False}
+    await cluster.create(make(CONFIG_MAP, "c", metadata={"ownerReferences": [owner_of(one), second]}))
+    await cluster.delete(ARENA_JOB, NS, "one")
+
+    async def only_two_is_named() -> bool:
+        return [owner["name"] for owner in (await cluster.get(CONFIG_MAP, NS, "c"))["metadata"]["ownerReferences"]] == ["two"]
+
+    await eventually(only_two_is_named)
+    await cluster.delete(ARENA_JOB, NS, "two")
+    await eventually(lambda: is_gone(cluster, CONFIG_MAP, "c"))
+
+
+@pytest.mark.parametrize("owner_is_there", [False, True], ids=["no owner of that name", "the name belongs to another uid"])
+async def test_orphan_from_the_start(cluster: Cluster, *, owner_is_there: bool) -> None:
+    """An object whose owner, by uid, does not exist is taken and then removed."""
+    owner = await cluster.create(job("a"))
+    await cluster.delete(ARENA_JOB, NS, "a")
+    if owner_is_there:
+        await cluster.create(job("a"))
+    assert (await cluster.create(run_of(owner, "r")))["metadata"]["uid"]
+    await eventually(lambda: is_gone(cluster, ARENA_RUN, "r"))
+
+
+async def test_recreated_owner_does_not_adopt(cluster: Cluster) -> None:
+    """A new object under an old owner's name owns nothing of the old one's."""
+    owner = await cluster.create(job("a"))
+    await cluster.create(run_of(owner, "r"))
+    await cluster.delete(ARENA_JOB, NS, "a")
+    await cluster.create(job("a"))
+    await eventually(lambda: is_gone(cluster, ARENA_RUN, "r"))
+
+
+async def test_object_too_large(cluster: Cluster) -> None:
+    """An object over 1.5 MiB is refused, and so is an update that would make it so."""
+    text = "x" * (1024 * 1024)
+    with pytest.raises(ObjectTooLarge, match="1572864"):
+        await cluster.create(make(CONFIG_MAP, "c", data={"a": text, "b": text}))
+    await cluster.create(make(CONFIG_MAP, "c", data={"a": text}))
+    with pytest.raises(ObjectTooLarge):
+        await cluster.patch(CONFIG_MAP, NS, "c", {"data": {"b": text}})
+
+
+async def test_unknown_kind(cluster: Cluster) -> None:
+    """An object of a kind that nobody serves is refused."""
+    with pytest.raises(Invalid, match="no matches for kind"):
+        await cluster.create({"apiVersion": "example.com/v1", "kind": "ArenaJob", "metadata": {"name": "a", "namespace": NS}})
+
+
+async def test_secret_string_data(cluster: Cluster) -> None:
+    """A Secret's stringData becomes base64 data; its type defaults to Opaque and cannot change."""
+    secret = await cluster.create(make(SECRET, "s", stringData={"key": "värde"}))
+    assert secret["data"] == {"key": "dsOkcmRl"}
+    assert secret["type"] == "Opaque"
+    assert "stringData" not in secret
+    with pytest.raises(Invalid, match="type"):
+        await cluster.patch(SECRET, NS, "s", {"type": "kubernetes.io/tls"})
+
+
+async def test_immutable_config_map(cluster: Cluster) -> None:
+    """An immutable ConfigMap keeps its data; its metadata may change."""
+    await cluster.create(make(CONFIG_MAP, "c", data={"a": "1"}, immutable=True))
+    with pytest.raises(Invalid, match="immutable"):
+        await cluster.patch(CONFIG_MAP, NS, "c", {"data": {"a": "2"}})
+    await cluster.patch(CONFIG_MAP, NS, "c", {"metadata": {"labels": {"x": "y"}}})
+
+
+async def test_config_map_has_no_generation(cluster: Cluster) -> None:
+    """Core kinds count no generation, and may be updated without a resourceVersion."""
+    config = await cluster.create(make(CONFIG_MAP, "c", data={"a": "1"}))
+    assert "generation" not in config["metadata"]
+    del config["metadata"]["resourceVersion"]
+    assert (await cluster.update({**config, "data": {"a": "2"}}))["data"] == {"a": "2"}
