@@ -1,0 +1,470 @@
+"""The contract of WorkQueue, on every adapter."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import TypeVar
+from uuid import uuid4
+
+import pytest
+import pytest_asyncio
+
+from engine.errors import PutRefused, RunSettled, RunUnknown
+from engine.items import ItemError, RunUID, Usage, Verdict
+from engine.queue.embedded import EmbeddedServer
+from engine.queue.memory import MemoryWorkQueue
+from engine.queue.port import MAX_CRASHES, Lease, QueueState, RunMeta, WorkQueue
+from engine.queue.redis import RedisWorkQueue
+from engine.records import Record
+
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+PLAN = b'{"plan": 1}'
+DIGEST = f"sha256:{sha256(PLAN).hexdigest()}"
+LONG = 30.0
+SHORT = 0.05
+DEADLINE_S = 10.0
+T = TypeVar("T")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def redis_url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+    """Start a real server and return its URL."""
+    server = EmbeddedServer(tmp_path_factory.mktemp("queue"))
+    yield await server.start()
+    await server.stop()
+
+
+@pytest.fixture(params=["memory", "redis"])
+async def queue(request: pytest.FixtureRequest, redis_url: str) -> AsyncIterator[WorkQueue]:
+    """Return each adapter in turn."""
+    chosen: WorkQueue = MemoryWorkQueue() if request.param == "memory" else RedisWorkQueue(redis_url, installation=uuid4().hex)
+    yield chosen
+    await chosen.close()
+
+
+@pytest.fixture
+def run() -> RunUID:
+    """Return a run that nobody else uses."""
+    return RunUID(str(uuid4()))
+
+
+async def put_items(queue: WorkQueue, run: RunUID, count: int, *, budget_usd: float | None = None) -> None:
+    """Pin a run of `count` items and put them all."""
+    await queue.pin(run, RunMeta(DIGEST, count, budget_usd=budget_usd))
+    await queue.put(run, 0, items_of(range(count)), last=True)
+
+
+def items_of(indexes: Sequence[int]) -> list[tuple[int, str]]:
+    """Return (index, item id) pairs."""
+    return [(index, f"greeting/mock/{index + 1}") for index in indexes]
+
+
+def record_of_lease(lease: Lease, verdict: Verdict = Verdict.PASS, *, cost_usd: float = 0.25) -> Record:
+    """Return the record of a leased item."""
+    return Record(lease.item, lease.index, verdict, AT, AT, usage=Usage(3, 4), cost_usd=cost_usd, duration_ms=12.0, attempt=lease.attempt)
+
+
+async def eventually(look: Callable[[], Awaitable[T]]) -> T:
+    """Return the first true answer of `look`, within the deadline."""
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            if seen := await look():
+                return seen
+            await asyncio.sleep(0.005)
+
+
+async def lease_one(queue: WorkQueue, run: RunUID, worker: str = "a", seconds: float = LONG) -> Lease:
+    """Lease exactly one item."""
+    (lease,) = await queue.lease(run, worker=worker, limit=1, seconds=seconds)
+    return lease
+
+
+async def take_over(queue: WorkQueue, run: RunUID, worker: str) -> Lease:
+    """Lease what ran out, as `worker`."""
+    return (await eventually(lambda: queue.lease(run, worker=worker, limit=1, seconds=SHORT)))[0]
+
+
+async def test_items_are_leased_oldest_first(queue: WorkQueue, run: RunUID) -> None:
+    """Items are leased in the order in which they were put, each to one worker, with its index, id, first attempt and no crash."""
+    await put_items(queue, run, 3)
+    first = await queue.lease(run, worker="a", limit=2, seconds=LONG)
+    second = await queue.lease(run, worker="b", limit=2, seconds=LONG)
+    assert [(lease.index, lease.item, lease.worker, lease.attempt, lease.crashes) for lease in first + second] == [
+        (0, "greeting/mock/1", "a", 1, 0),
+        (1, "greeting/mock/2", "a", 1, 0),
+        (2, "greeting/mock/3", "b", 1, 0),
+    ]
+
+
+async def test_nothing_to_lease_is_an_empty_answer(queue: WorkQueue, run: RunUID) -> None:
+    """A lease of a run whose items are all in other hands returns nothing and raises nothing."""
+    await put_items(queue, run, 1)
+    await lease_one(queue, run)
+    assert await queue.lease(run, worker="b", limit=1, seconds=LONG) == []
+
+
+async def test_a_chunk_is_put_once(queue: WorkQueue, run: RunUID) -> None:
+    """A chunk that is put again, as after a lost answer, queues nothing more; another chunk does."""
+    await queue.pin(run, RunMeta(DIGEST, 4))
+    for chunk in (0, 0, 1, 1):
+        await queue.put(run, chunk, items_of([2 * chunk, 2 * chunk + 1]), last=chunk == 1)
+    state = await queue.state(run)
+    assert (state.queued, state.complete, state.whole) == (4, True, True)
+
+
+async def test_a_run_is_complete_with_its_last_chunk(queue: WorkQueue, run: RunUID) -> None:
+    """Until the last chunk is put a run is neither complete nor drained, however few items it has left."""
+    await queue.pin(run, RunMeta(DIGEST, 2))
+    await queue.put(run, 0, items_of([0]), last=False)
+    assert not (await queue.state(run)).complete
+
+
+async def test_pin_is_idempotent_and_refuses_another_plan(queue: WorkQueue, run: RunUID) -> None:
+    """A run has one plan digest and one number of items for life."""
+    await queue.pin(run, RunMeta(DIGEST, 2))
+    await queue.pin(run, RunMeta(DIGEST, 2))
+    with pytest.raises(PutRefused):
+        await queue.pin(run, RunMeta("sha256:other", 2))
+    with pytest.raises(PutRefused):
+        await queue.pin(run, RunMeta(DIGEST, 3))
+
+
+async def test_plan_reaches_workers_unchanged(queue: WorkQueue, run: RunUID) -> None:
+    """The plan is read as it was published, and only bytes of the pinned digest can be published."""
+    await queue.pin(run, RunMeta(DIGEST, 1))
+    with pytest.raises(RunUnknown):
+        await queue.plan(run)
+    with pytest.raises(PutRefused):
+        await queue.publish_plan(run, b"another")
+    await queue.publish_plan(run, PLAN)
+    assert await queue.plan(run) == PLAN
+
+
+async def test_completion_counts_once(queue: WorkQueue, run: RunUID) -> None:
+    """A completed item is in the totals once; completing it again answers duplicate and changes nothing."""
+    await put_items(queue, run, 2)
+    lease = await lease_one(queue, run)
+    assert await queue.complete(run, [(lease, record_of_lease(lease))]) == ["counted"]
+    once = await queue.state(run)
+    assert await queue.complete(run, [(lease, record_of_lease(lease, Verdict.FAIL))]) == ["duplicate"]
+    assert await queue.state(run) == once
+    assert (once.recorded, once.passed, once.leased, once.queued) == (1, 1, 0, 1)
+    assert (once.cost_usd, once.input_tokens, once.output_tokens) == (0.25, 3, 4)
+
+
+async def test_batch_sums_and_answers_in_order(queue: WorkQueue, run: RunUID) -> None:
+    """A batch counts each item by its verdict; its answers are in the order of the completions."""
+    await put_items(queue, run, 5)
+    leases = await queue.lease(run, worker="a", limit=5, seconds=LONG)
+    await queue.complete(run, [(leases[2], record_of_lease(leases[2]))])
+    verdicts = [Verdict.PASS, Verdict.FAIL, Verdict.PASS, Verdict.ERROR, Verdict.FAIL]
+    batch = [(lease, record_of_lease(lease, verdict)) for lease, verdict in zip(leases, verdicts, strict=True)]
+    assert await queue.complete(run, batch[::-1]) == ["counted", "counted", "duplicate", "counted", "counted"]
+    state = await queue.state(run)
+    assert (state.passed, state.failed, state.errors, state.recorded, state.drained) == (2, 2, 1, 5, True)
+
+
+async def test_money_adds_up_exactly(queue: WorkQueue, run: RunUID) -> None:
+    """Costs are summed in nano-USD: a hundred times a tenth of a cent is ten cents."""
+    await put_items(queue, run, 100)
+    leases = await queue.lease(run, worker="a", limit=100, seconds=LONG)
+    await queue.complete(run, [(lease, record_of_lease(lease, cost_usd=0.001)) for lease in leases])
+    assert (await queue.state(run)).cost_usd == 0.1
+
+
+async def test_stale_lease_cannot_complete(queue: WorkQueue, run: RunUID) -> None:
+    """An item whose lease ran out and went to another worker is counted by that worker alone."""
+    await put_items(queue, run, 1)
+    late = await lease_one(queue, run, "a", SHORT)
+    lease = await take_over(queue, run, "b")
+    assert (lease.index, lease.crashes, lease.deliveries) == (0, 1, 2)
+    assert await queue.complete(run, [(late, record_of_lease(late))]) == ["stale"]
+    assert (await queue.state(run)).recorded == 0
+    assert await queue.complete(run, [(lease, record_of_lease(lease))]) == ["counted"]
+
+
+async def test_renewal_extends_own_leases_and_names_lost_ones(queue: WorkQueue, run: RunUID) -> None:
+    """Renewal returns leases that another worker has taken over, and does not take these back."""
+    await put_items(queue, run, 1)
+    late = await lease_one(queue, run, "a", SHORT)
+    assert await queue.renew(run, [late]) == []
+    lease = await take_over(queue, run, "b")
+    assert await queue.renew(run, [late]) == [late]
+    assert await queue.renew(run, [lease]) == []
+    assert await queue.complete(run, [(lease, record_of_lease(lease))]) == ["counted"]
+
+
+async def test_a_renewed_lease_is_not_taken_over(queue: WorkQueue, run: RunUID) -> None:
+    """A lease that is renewed in time stays with its worker while the clock passes its lease time; one that is not goes."""
+    await put_items(queue, run, 2)
+    kept, left = await queue.lease(run, worker="a", limit=2, seconds=0.4)
+
+    async def renew_and_look() -> list[Lease]:
+        assert await queue.renew(run, [kept]) == []
+        return await queue.lease(run, worker="b", limit=2, seconds=0.4)
+
+    assert [lease.index for lease in await eventually(renew_and_look)] == [left.index]
+
+
+async def test_crashes_count_up_to_the_limit(queue: WorkQueue, run: RunUID) -> None:
+    """Each worker that vanishes with an item adds one crash, so the lease says when the item is for counting, not for running."""
+    await put_items(queue, run, 1)
+    await lease_one(queue, run, "w0", SHORT)
+    crashes = [(await take_over(queue, run, f"w{number}")).crashes for number in range(1, MAX_CRASHES + 1)]
+    assert crashes == [1, 2, 3, 4, 5]
+
+
+async def test_retry_comes_back_later_with_its_crashes(queue: WorkQueue, run: RunUID) -> None:
+    """A retried item is delayed, then leased as its next attempt; the crashes of earlier attempts are carried along."""
+    await put_items(queue, run, 1)
+    await lease_one(queue, run, "a", SHORT)
+    lease = await take_over(queue, run, "b")
+    assert await queue.retry(run, lease, delay_s=0.05, error=ItemError("provider.timeout", "slow"))
+    state = await queue.state(run)
+    assert (state.delayed, state.leased, state.queued, state.retries) == (1, 0, 0, {"provider.timeout": 1})
+    (again,) = await eventually(lambda: queue.lease(run, worker="c", limit=1, seconds=LONG))
+    assert (again.index, again.item, again.attempt, again.crashes) == (0, lease.item, 2, 1)
+
+
+async def test_retry_of_a_stale_lease_changes_nothing(queue: WorkQueue, run: RunUID) -> None:
+    """A late worker cannot give back what another worker has."""
+    await put_items(queue, run, 1)
+    late = await lease_one(queue, run, "a", SHORT)
+    lease = await take_over(queue, run, "b")
+    assert not await queue.retry(run, late, delay_s=0, error=ItemError("x", ""))
+    assert await queue.renew(run, [lease]) == []
+
+
+async def test_handed_back_items_are_leased_at_once_without_a_crash(queue: WorkQueue, run: RunUID) -> None:
+    """An item that a worker hands back can be leased immediately, before newer ones, and no crash is counted."""
+    await put_items(queue, run, 2)
+    lease = await lease_one(queue, run, "a")
+    await queue.hand_back(run, [lease])
+    state = await queue.state(run)
+    assert (state.queued, state.leased) == (2, 0)
+    again = await lease_one(queue, run, "b")
+    assert (again.index, again.crashes, again.attempt) == (0, 0, 1)
+    assert await queue.complete(run, [(lease, record_of_lease(lease))]) == ["stale"]
+
+
+async def test_handing_back_keeps_earlier_crashes(queue: WorkQueue, run: RunUID) -> None:
+    """Handing an item back neither adds nor forgets crashes."""
+    await put_items(queue, run, 1)
+    await lease_one(queue, run, "a", SHORT)
+    lease = await take_over(queue, run, "b")
+    await queue.hand_back(run, [lease])
+    assert (await lease_one(queue, run, "c")).crashes == 1
+
+
+async def test_stop_refuses_put_lease_and_retry(queue: WorkQueue, run: RunUID) -> None:
+    """A stopped run takes no items, leases none and retries none, but a begun item is still counted; the first reason stays."""
+    await put_items(queue, run, 3)
+    lease, other = await queue.lease(run, worker="a", limit=2, seconds=LONG)
+    await queue.stop(run, "cancelled")
+    await queue.stop(run, "deadline")
+    with pytest.raises(PutRefused):
+        await queue.put(run, 7, items_of([2]), last=False)
+    assert await queue.lease(run, worker="b", limit=1, seconds=LONG) == []
+    assert not await queue.retry(run, lease, delay_s=0, error=ItemError("x", ""))
+    assert await queue.renew(run, [lease, other]) == []
+    assert await queue.complete(run, [(lease, record_of_lease(lease))]) == ["counted"]
+    assert (await queue.state(run)).stopped == "cancelled"
+
+
+async def test_stopped_run_drains_by_skipping(queue: WorkQueue, run: RunUID) -> None:
+    """After a stop the unbegun, handed back and delayed items are recorded as skipped in chunks; a begun one is left to its worker."""
+    await put_items(queue, run, 7)
+    begun, back, later = await queue.lease(run, worker="a", limit=3, seconds=LONG)
+    await queue.hand_back(run, [back])
+    assert await queue.retry(run, later, delay_s=60, error=ItemError("x", ""))
+    await queue.stop(run, "cancelled")
+    counts = [await queue.skip_unbegun(run, at=AT, limit=4) for _ in range(3)]
+    assert counts == [4, 2, 0]
+    assert not (await queue.state(run)).drained
+    await queue.complete(run, [(begun, record_of_lease(begun))])
+    state = await queue.state(run)
+    assert (state.drained, state.skipped, state.passed, state.queued, state.delayed) == (True, 6, 1, 0, 0)
+
+
+async def test_orphans_of_a_stopped_run_are_skipped(queue: WorkQueue, run: RunUID) -> None:
+    """A begun item whose worker is gone becomes skipped once its lease has run out, and the late worker cannot count it."""
+    await put_items(queue, run, 1)
+    late = await lease_one(queue, run, "a", SHORT)
+    await queue.stop(run, "cancelled")
+    await eventually(lambda: queue.skip_unbegun(run, at=AT))
+    assert await queue.complete(run, [(late, record_of_lease(late))]) == ["duplicate"]
+    state = await queue.state(run)
+    assert (state.skipped, state.recorded, state.drained) == (1, 1, True)
+
+
+async def test_remaining_items_fail_whoever_holds_them(queue: WorkQueue, run: RunUID) -> None:
+    """When the workers are gone for good, every uncounted item becomes an error, leases or not; counted ones stay."""
+    await put_items(queue, run, 4)
+    done, _held = await queue.lease(run, worker="a", limit=2, seconds=LONG)
+    await queue.complete(run, [(done, record_of_lease(done))])
+    await queue.stop(run, "workers_failed")
+    error = ItemError("worker_lost", "the worker job failed")
+    counts = [await queue.fail_remaining(run, error, at=AT, limit=2) for _ in range(3)]
+    assert counts == [2, 1, 0]
+    assert {record.error for record in [record async for record in queue.records(run)] if record.verdict is Verdict.ERROR} == {error}
+    state = await queue.state(run)
+    assert (state.passed, state.errors, state.drained) == (1, 3, True)
+
+
+@pytest.mark.parametrize("name", ["skip", "fail"])
+async def test_only_a_stopped_run_is_cut_short(queue: WorkQueue, run: RunUID, name: str) -> None:
+    """Items of a run that was not stopped are neither skipped nor failed."""
+    await put_items(queue, run, 1)
+    with pytest.raises(PutRefused):
+        await (queue.skip_unbegun(run, at=AT) if name == "skip" else queue.fail_remaining(run, ItemError("x", ""), at=AT))
+
+
+async def test_budget_stops_the_run_in_the_same_step(queue: WorkQueue, run: RunUID) -> None:
+    """Spending exactly the budget is allowed; the completion that crosses it stops the run with reason budget."""
+    await put_items(queue, run, 4, budget_usd=0.5)
+    leases = await queue.lease(run, worker="a", limit=3, seconds=LONG)
+    await queue.complete(run, [(lease, record_of_lease(lease)) for lease in leases[:2]])
+    assert (await queue.state(run)).stopped == ""
+    await queue.complete(run, [(leases[2], record_of_lease(leases[2], cost_usd=1e-9))])
+    state = await queue.state(run)
+    assert (state.stopped, state.budget_breached) == ("budget", True)
+    assert await queue.lease(run, worker="a", limit=1, seconds=LONG) == []
+
+
+async def test_records_come_back_each_once(queue: WorkQueue, run: RunUID) -> None:
+    """Every record is read once and as it was completed, in however many batches."""
+    await put_items(queue, run, 1200)
+    completed: dict[int, Record] = {}
+    while leases := await queue.lease(run, worker="a", limit=400, seconds=LONG):
+        batch = [(lease, record_of_lease(lease)) for lease in leases]
+        completed |= {record.index: record for _, record in batch}
+        await queue.complete(run, batch)
+    found = [record async for record in queue.records(run, batch=100)]
+    assert len(found) == 1200
+    assert {record.index: record for record in found} == completed
+
+
+async def test_cells_count_by_scenario_and_provider(queue: WorkQueue, run: RunUID) -> None:
+    """Verdicts, cost and durations are counted by scenario/provider, whatever the trial and the perturbation are called."""
+    await queue.pin(run, RunMeta(DIGEST, 3))
+    await queue.put(run, 0, [(0, "a/p/1"), (1, "a/p/2/tone=rude/very"), (2, "b/q/1")], last=True)
+    leases = await queue.lease(run, worker="w", limit=3, seconds=LONG)
+    await queue.complete(run, [(lease, record_of_lease(lease, Verdict.FAIL if lease.index else Verdict.PASS)) for lease in leases])
+    cells = await queue.cells(run)
+    assert {name: (counts.passed, counts.failed, counts.cost_usd) for name, counts in cells.items()} == {"a/p": (1, 1, 0.5), "b/q": (0, 1, 0.25)}
+    assert [sum(counts.durations.values()) for counts in cells.values()] == [2, 1] or [
+        sum(counts.durations.values()) for counts in cells.values()
+    ] == [1, 2]
+
+
+async def test_settled_run_leaves_a_mark(queue: WorkQueue, run: RunUID) -> None:
+    """After settling, everything about the run says settled, and it cannot be pinned again."""
+    await put_items(queue, run, 1)
+    await queue.settle(run)
+    await queue.settle(run)
+    assert await queue.state(run) == QueueState(settled=True)
+    with pytest.raises(RunSettled):
+        await queue.lease(run, worker="a", limit=1, seconds=LONG)
+    with pytest.raises(RunSettled):
+        await queue.pin(run, RunMeta(DIGEST, 1))
+    assert [record async for record in queue.records(run)] == []
+
+
+async def test_dropped_run_leaves_nothing(queue: WorkQueue, run: RunUID) -> None:
+    """A dropped run is unknown, as one that was never put."""
+    await put_items(queue, run, 1)
+    await queue.drop(run)
+    await queue.drop(run)
+    with pytest.raises(RunUnknown):
+        await queue.state(run)
+    with pytest.raises(RunUnknown):
+        await queue.lease(run, worker="a", limit=1, seconds=LONG)
+    assert await queue.runs() == []
+
+
+async def test_runs_never_meet(queue: WorkQueue, run: RunUID) -> None:
+    """Two runs of the same items have their own leases, records and totals; both are listed until dropped."""
+    other = RunUID(str(uuid4()))
+    for each in (run, other):
+        await put_items(queue, each, 1)
+    lease = await lease_one(queue, run)
+    await queue.complete(run, [(lease, record_of_lease(lease))])
+    assert ((await queue.state(run)).recorded, (await queue.state(other)).recorded) == (1, 0)
+    assert await queue.complete(other, [(lease, record_of_lease(lease))]) == ["stale"]
+    assert sorted(await queue.runs()) == sorted([run, other])
+
+
+async def test_a_rebuilt_run_counts_what_was_recorded_and_puts_the_rest(queue: WorkQueue, run: RunUID) -> None:
+    """Recorded items are counted once, spend included, and a put leaves them out."""
+    await queue.pin(run, RunMeta(DIGEST, 3))
+    kept = Record("greeting/mock/2", 1, Verdict.FAIL, AT, AT, cost_usd=0.5)
+    assert await queue.record(run, [kept]) == 1
+    assert await queue.record(run, [kept]) == 0
+    await queue.put(run, 0, items_of(range(3)), last=True)
+    state = await queue.state(run)
+    assert (state.queued, state.recorded, state.failed, state.cost_usd, state.whole) == (2, 1, 1, 0.5, True)
+
+
+async def test_an_item_queued_twice_is_counted_once(queue: WorkQueue, run: RunUID) -> None:
+    """Two entries of one item, as a rebuilt queue may have, run twice; the second completion is a duplicate and releases its lease."""
+    await put_items(queue, run, 1)
+    await queue.put_again(run, items_of([0]))
+    leases = await queue.lease(run, worker="a", limit=2, seconds=LONG)
+    assert await queue.complete(run, [(lease, record_of_lease(lease)) for lease in leases]) == ["counted", "duplicate"]
+    state = await queue.state(run)
+    assert (state.recorded, state.leased, state.queued) == (1, 0, 0)
+
+
+async def test_nothing_is_missing_from_a_whole_run(queue: WorkQueue, run: RunUID) -> None:
+    """Queued, leased, delayed and recorded items are all found."""
+    await put_items(queue, run, 4)
+    done, later, _held = await queue.lease(run, worker="a", limit=3, seconds=LONG)
+    await queue.complete(run, [(done, record_of_lease(done))])
+    await queue.retry(run, later, delay_s=60, error=ItemError("x", ""))
+    assert await queue.missing(run) == []
+    assert (await queue.state(run)).whole
+
+
+async def test_waiting_ends_when_items_come(queue: WorkQueue, run: RunUID) -> None:
+    """A waiting worker is woken by a put; the first call returns at once, so that nothing that came before is missed."""
+    await queue.pin(run, RunMeta(DIGEST, 1))
+    seen = await queue.wait(run, seen="", seconds=DEADLINE_S)
+    async with asyncio.timeout(DEADLINE_S / 2), asyncio.TaskGroup() as group:
+        waiting = group.create_task(queue.wait(run, seen=seen, seconds=DEADLINE_S))
+        await queue.put(run, 0, items_of([0]), last=False)
+    assert waiting.result() != seen
+
+
+@pytest.mark.parametrize("event", ["stop", "drained", "handed back"])
+async def test_waiting_ends_when_the_run_does(queue: WorkQueue, run: RunUID, event: str) -> None:
+    """A waiting worker is woken when the run is stopped, is drained, or gets an item back."""
+    await put_items(queue, run, 1)
+    lease = await lease_one(queue, run)
+    seen = await queue.wait(run, seen="", seconds=DEADLINE_S)
+    async with asyncio.timeout(DEADLINE_S / 2), asyncio.TaskGroup() as group:
+        waiting = group.create_task(queue.wait(run, seen=seen, seconds=DEADLINE_S))
+        if event == "stop":
+            await queue.stop(run, "cancelled")
+        elif event == "drained":
+            await queue.complete(run, [(lease, record_of_lease(lease))])
+        else:
+            await queue.hand_back(run, [lease])
+    assert waiting.result() != seen
+
+
+async def test_waiting_gives_up(queue: WorkQueue, run: RunUID) -> None:
+    """Without any change a wait ends after its seconds, with the same answer."""
+    await put_items(queue, run, 1)
+    seen = await queue.wait(run, seen="", seconds=0)
+    assert await queue.wait(run, seen=seen, seconds=0.01) == seen
+
+
+async def test_the_memory_queue_names_what_it_lost(run: RunUID) -> None:
+    """Items in no set are named, and putting them again makes the run whole."""
+    queue = MemoryWorkQueue()
+    await put_items(queue, run, 3)
+    queue.lose(run, [1])
+    assert await queue.missing(run) == [1]
+    await queue.put_again(run, items_of([1]))
+    assert await queue.missing(run) == []
