@@ -4,6 +4,7 @@ One part belongs to one process start (an incarnation) and is never written by a
 their SHA-256 is the record's, so a torn line, a line whose lease was not counted and bytes lost with a disk are all just not there.
 """
 
+import errno
 import hashlib
 import os
 import re
@@ -21,6 +22,7 @@ PARTS = "parts"
 SUFFIX = ".jsonl"
 _PART_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}\.jsonl\Z")
 _OPEN_PARTS = 32
+_LOST = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.EIO}
 _SCAN_BYTES = 1 << 20
 MAX_LINE_BYTES = 64 << 20
 """A line longer than this is neither written nor read."""
@@ -104,14 +106,24 @@ class PartReader:
         self._open: OrderedDict[str, int] = OrderedDict()
 
     def line(self, record: Record) -> bytes | None:
-        """Return the line that `record` names, without its line end; None when it is not there, torn or other bytes."""
-        if not _PART_NAME.match(record.part) or not 0 < record.length <= MAX_LINE_BYTES or record.offset < 0:
+        """Return the line that `record` names; see `line_at`."""
+        return self.line_at(PlacedLine(record.part, record.offset, record.length, record.sha256))
+
+    def line_at(self, place: PlacedLine) -> bytes | None:
+        """Return the line at `place`, without its line end; None when it is not there, torn, unreadable or other bytes.
+
+        Raises:
+            OutputUnavailable: the parts cannot be read now; the line may be there.
+        """
+        if not _PART_NAME.match(place.part) or not 0 < place.length <= MAX_LINE_BYTES or not 0 <= place.offset < 1 << 62:
             return None
         try:
-            data = os.pread(self._descriptor(record.part), record.length, record.offset)
-        except (OSError, OverflowError):
-            return None
-        return data if hashlib.sha256(data).hexdigest() == record.sha256 else None
+            data = os.pread(self._descriptor(place.part), place.length, place.offset)
+        except OSError as error:
+            if error.errno in _LOST:
+                return None
+            raise _unavailable("read", self._parts / place.part, error) from error
+        return data if hashlib.sha256(data).hexdigest() == place.sha256 else None
 
     def close(self) -> None:
         """Close all files; any number of times."""

@@ -1,0 +1,76 @@
+"""Results collected in one process, without a queue: what `arena eval` prints and writes.
+
+Lines go to an anonymous temporary file, so memory does not grow with the items.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from engine.items import ItemResult
+from engine.records import PlacedLine, Record, record_of
+from engine.results.files import SettledFiles, write_files
+from engine.results.lines import item_line
+from engine.results.spools import RecordSpool, Spool
+from engine.results.summary import PlanView, RunIdentity, Summary, SummaryBuilder
+
+
+class CollectedResults:
+    """Take results in any order; give summary, document and files in item order. One thread at a time; close it, or use `with`."""
+
+    def __init__(self, identity: RunIdentity, plan: PlanView, *, confidence: float = 0.95, min_pass_rate: float | None = None) -> None:
+        """Open the temporary files for the items of `plan`. Raises: OSError: the system's temporary directory cannot be written."""
+        self._identity = identity
+        self._plan = plan
+        self._builder = SummaryBuilder(identity, plan, confidence, min_pass_rate)
+        self._lines = Spool(len(plan.items))
+        self._records = RecordSpool(len(plan.items))
+
+    def add(self, result: ItemResult) -> Record:
+        """Keep `result` and return its record; a second result of an item changes nothing.
+
+        Raises:
+            OSError: the temporary directory is full.
+        """
+        line = item_line(result, self._identity.run)
+        record = record_of(result, line=PlacedLine("eval", 0, len(line), ""))
+        if self._records.add(record):
+            self._lines.put(record.index, line)
+            self._builder.add(record)
+        return record
+
+    def summary(self, *, stopped: str = "") -> Summary:
+        """Return the summary of what was added. `stopped` as in `engine.results.verdicts.verdict_of`."""
+        return self._builder.build(stopped=stopped)
+
+    def records(self) -> Iterator[Record]:
+        """Yield the records in item order."""
+        return iter(self._records)
+
+    def write_document(self, out: BinaryIO, *, stopped: str = "") -> None:
+        """Stream `{"summary": …, "items": […]}` to `out` as UTF-8 JSON, an item a line, with a line end."""
+        out.write(b'{"summary": ' + self.summary(stopped=stopped).to_bytes() + b',\n"items": [')
+        for number, line in enumerate(self._lines.values()):
+            out.write(b",\n" if number else b"\n")
+            out.write(line)
+        out.write(b"\n]}\n")
+
+    def write_files(self, directory: Path, *, stopped: str = "") -> SettledFiles:
+        """Write results.jsonl, summary.json, junit.xml and report.md into `directory`; nothing when an item has no result.
+
+        Raises:
+            OutputUnavailable: the directory cannot be written.
+        """
+        return write_files(directory, self._plan, self._records, lambda record: self._lines.get(record.index), self.summary(stopped=stopped))
+
+    def close(self) -> None:
+        """Forget everything; any number of times."""
+        self._lines.close()
+        self._records.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()

@@ -1,0 +1,60 @@
+"""Reading a settled run back: items, failed items, summary."""
+
+import json
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from engine.errors import OutputUnavailable
+from engine.items import Verdict
+from engine.results.files import RESULTS, SUMMARY
+
+FAILED = frozenset({Verdict.FAIL, Verdict.ERROR})
+
+
+def read_items(directory: Path, verdicts: Collection[Verdict] = frozenset(Verdict)) -> Iterator[dict[str, Any]]:
+    """Yield the items of `directory`'s results.jsonl with one of `verdicts`, transcripts included, in item order, one in memory at a time.
+
+    Raises:
+        OutputUnavailable: the file is not there, cannot be read, or holds a line that is not an item.
+    """
+    path = directory / RESULTS
+    marks = [f'"verdict":"{verdict.value}"'.encode() for verdict in verdicts]
+    try:
+        with path.open("rb") as stream:
+            for number, line in enumerate(stream, 1):
+                if any(mark in line for mark in marks) and (item := _item(line, path, number))["verdict"] in verdicts:
+                    yield item
+    except OSError as error:
+        raise OutputUnavailable(f"cannot read results '{path}': {error.strerror or error}") from error
+
+
+def read_failed_items(directory: Path) -> Iterator[dict[str, Any]]:
+    """Yield the items that failed or could not be run to their end; see `read_items`."""
+    return read_items(directory, FAILED)
+
+
+def read_summary(directory: Path) -> dict[str, Any]:
+    """Return the content of `directory`'s summary.json.
+
+    Raises:
+        OutputUnavailable: the file is not there or is no JSON object.
+    """
+    path = directory / SUMMARY
+    try:
+        summary = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise OutputUnavailable(f"cannot read summary '{path}': {error}") from error
+    if not isinstance(summary, dict):
+        raise OutputUnavailable(f"cannot read summary '{path}': it is not an object")
+    return summary
+
+
+def _item(line: bytes, path: Path, number: int) -> dict[str, Any]:
+    try:
+        item = json.loads(line)
+    except ValueError as error:
+        raise OutputUnavailable(f"cannot read results '{path}': line {number}: {error}") from error
+    if not isinstance(item, dict) or "verdict" not in item:
+        raise OutputUnavailable(f"cannot read results '{path}': line {number}: not an item")
+    return item

@@ -1,0 +1,21 @@
+"""The command that holds one item's conversation again, on a checkout of its commit."""
+
+import shlex
+
+from engine.items import Item
+from engine.results.summary import PlanView
+
+_DEFAULT_ARENA_FILE = "config.arena.yaml"
+
+
+def reproduce_command(plan: PlanView, item: Item) -> str:
+    """Return the `arena eval` command, quoted for a POSIX shell, that runs `item`'s scenario and provider in the bundle's directory."""
+    path = "." if plan.arena_file == _DEFAULT_ARENA_FILE else plan.arena_file
+    words = ["arena", "eval", path, "--scenario", item.scenario, "--provider", item.provider]
+    if item.trial > 1:
+        words += ["--trials", str(item.trial)]
+    if plan.mocked is not None:
+        words.append("--mock-provider")
+        if plan.mocked.config:
+            words += ["--mock-config", plan.mocked.config]
+    return shlex.join(words)

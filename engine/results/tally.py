@@ -1,0 +1,122 @@
+"""Counters over records: one tally a cell (scenario x provider), merged into tallies of scenarios, providers and the run.
+
+Memory is bounded by cells and their checks, never by items. Merging is associative and commutative, exactly.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from engine.items import Scope, Usage, Verdict
+from engine.records import Outcome, Record
+from engine.results.intervals import Cluster
+from engine.results.sketches import ExactSum, Sketch
+from engine.results.verdicts import Counts
+
+CheckKey = tuple[Scope, int | None, int]
+"""Scope, turn and ordinal: which check of a scenario."""
+
+_SCOPE_ORDER = {Scope.TURN: 0, Scope.CONVERSATION: 1, Scope.SESSION: 2}
+
+
+@dataclass(slots=True)
+class CheckTally:
+    """How often one check passed, failed, could not be evaluated, or was skipped."""
+
+    type: str
+    name: str
+    passed: int = 0
+    failed: int = 0
+    errors: int = 0
+    skipped: int = 0
+
+    def count(self, outcome: Outcome) -> None:
+        """Count one outcome."""
+        match outcome:
+            case Outcome.PASS:
+                self.passed += 1
+            case Outcome.FAIL:
+                self.failed += 1
+            case Outcome.ERROR:
+                self.errors += 1
+            case Outcome.SKIPPED:
+                self.skipped += 1
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a set of records adds up to. Skipped items are counted and add nothing else."""
+
+    verdicts: dict[Verdict, int] = field(default_factory=lambda: dict.fromkeys(Verdict, 0))
+    reused: int = 0
+    usage: Usage = field(default_factory=Usage)
+    cost: ExactSum = field(default_factory=ExactSum)
+    priced: int = 0
+    latency: Sketch = field(default_factory=Sketch)
+    duration: ExactSum = field(default_factory=ExactSum)
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    checks: dict[CheckKey, CheckTally] = field(default_factory=dict)
+
+    def add(self, record: Record) -> None:
+        """Count one record."""
+        self.verdicts[record.verdict] += 1
+        if record.verdict is Verdict.SKIPPED:
+            return
+        self.reused += record.reused
+        self.usage += record.usage
+        if record.cost_usd is not None:
+            self.cost.add(record.cost_usd)
+            self.priced += 1
+        if record.provider_latency_ms > 0 or record.verdict is not Verdict.ERROR:
+            self.latency.add(record.provider_latency_ms)
+        self.duration.add(record.duration_ms)
+        self._widen(record.started_at, record.ended_at)
+        for outcome in record.outcomes:
+            key = (outcome.scope, outcome.turn, outcome.ordinal)
+            tally = self.checks.get(key)
+            if tally is None:
+                tally = self.checks[key] = CheckTally(outcome.type, outcome.name)
+            tally.count(outcome.outcome)
+
+    def merge(self, other: "Tally") -> None:
+        """Count all that `other` counted, except single checks: those are of one cell."""
+        for verdict, count in other.verdicts.items():
+            self.verdicts[verdict] += count
+        self.reused += other.reused
+        self.usage += other.usage
+        self.cost.merge(other.cost)
+        self.priced += other.priced
+        self.latency.merge(other.latency)
+        self.duration.merge(other.duration)
+        if other.started_at is not None and other.ended_at is not None:
+            self._widen(other.started_at, other.ended_at)
+
+    @property
+    def counts(self) -> Counts:
+        """Return the items by verdict."""
+        return Counts(*(self.verdicts[verdict] for verdict in (Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict.SKIPPED)))
+
+    @property
+    def cluster(self) -> Cluster:
+        """Return these items as one cluster of a pass rate."""
+        counts = self.counts
+        return Cluster(counts.passed, counts.executed)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Return the cost of the priced items to a billionth of a dollar; None when none has a price."""
+        return round(self.cost.value, 9) if self.priced else None
+
+    @property
+    def mean_duration_ms(self) -> float:
+        """Return the mean item duration, 0 when nothing was executed."""
+        executed = self.counts.executed
+        return self.duration.value / executed if executed else 0.0
+
+    def ordered_checks(self) -> list[tuple[CheckKey, CheckTally]]:
+        """Return the checks by scope (turn, conversation, session), turn and ordinal."""
+        return sorted(self.checks.items(), key=lambda entry: (_SCOPE_ORDER[entry[0][0]], -1 if entry[0][1] is None else entry[0][1], entry[0][2]))
+
+    def _widen(self, started_at: datetime, ended_at: datetime) -> None:
+        self.started_at = started_at if self.started_at is None else min(self.started_at, started_at)
+        self.ended_at = ended_at if self.ended_at is None else max(self.ended_at, ended_at)
