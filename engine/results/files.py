@@ -3,6 +3,7 @@
 Owns their names and the merge in item order. The same records and lines give the same bytes. Blocking; must not know where records came from.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from engine.results.report import write_report
 from engine.results.spools import RecordSpool
 from engine.results.summary import PlanView, Summary
 from foundation.crash import crash_point
-from foundation.files import replace_file
+from foundation.files import TEMPORARY_PREFIX, replace_file
 
 RESULTS = "results.jsonl"
 SUMMARY = "summary.json"
@@ -51,6 +52,7 @@ def write_files(directory: Path, plan: PlanView, records: RecordSpool, line_of: 
         return SettledFiles(written=False, lost_transcripts=0, summary=summary)
     try:
         directory.mkdir(parents=True, exist_ok=True)
+        _remove_left_behind(directory)
         with ExitStack() as stack:
             files = {name: stack.enter_context(replace_file(directory / name)) for name in (SUMMARY, REPORT, JUNIT, RESULTS)}
             summary = summary.with_lost_transcripts(_merge(files[RESULTS], plan, records, line_of, summary.identity.run))
@@ -80,6 +82,27 @@ def _merge(out: BinaryIO, plan: PlanView, records: RecordSpool, line_of: LineOf,
 def _had_transcript(record: Record) -> bool:
     """Say whether a worker held this conversation: what the controller recorded itself has neither line nor worker."""
     return record.verdict is not Verdict.SKIPPED and bool(record.part or record.worker)
+
+
+def _remove_left_behind(directory: Path) -> None:
+    """Remove temporary files that a killed process left.
+
+    One that lives on another machine may lose its own to us; its rename then fails and it tries again.
+    """
+    for path in directory.glob(f"{TEMPORARY_PREFIX}*"):
+        pid = path.name.removeprefix(TEMPORARY_PREFIX).partition("-")[0]
+        if pid.isdigit() and (int(pid) == os.getpid() or not _is_alive(int(pid))):
+            path.unlink(missing_ok=True)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
 
 
 def _by_scenario(plan: PlanView, records: RecordSpool) -> Iterator[tuple[Item, Record]]:

@@ -45,6 +45,7 @@ def test_merging_is_associative_and_commutative(first: list[float], second: list
     assert answers(left) == answers(right) == answers(sketch_of(first + second + third))
 
 
+@settings(deadline=None)
 @given(values=st.lists(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300), max_size=50))
 def test_a_sum_is_exact(values: list[float]) -> None:
     """A sum is the correctly rounded one, whatever the order."""
