@@ -1,0 +1,139 @@
+"""Guardrails: validators of a prompt that rewrite what they catch, on the way in or out (promptkit-format.md 5.4).
+
+A guardrail is a check of one message with a consequence: a reply that is too long is cut, any other is replaced. The first one that fires wins.
+On a stream only words and lengths are judged early, and a whole word only once it has ended; all others wait for the end. A check that breaks
+fires (a guardrail fails closed). Must not know how replies are obtained.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from engine.bundle.model import PromptConfig
+from engine.bundle.model import Validator as Declared
+from engine.checks.evidence import CallRecord, Evaluate, Evidence, Outcome
+from engine.checks.length import character_limit
+from engine.checks.params import read_params
+from engine.checks.registry import ALIASES, check_types, prepare_check
+from engine.checks.words import find_banned, normal_words
+from engine.providers.messages import Validation
+
+BLOCKED_REPLY = "Sorry, we can't provide this response as it would violate our content policy."
+"""What replaces a blocked message whose validator has no `message` of its own."""
+
+Early = Callable[[str], bool]
+"""Says of the beginning of a reply that it can be judged already, and fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """A guardrail that fired: what to record, and the text that takes the message's place."""
+
+    validation: Validation
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Guardrail:
+    """One validator, compiled. `limit` is set for lengths: the characters to keep."""
+
+    type: str
+    evaluate: Evaluate
+    direction: str
+    replacement: str
+    least: float | None
+    most: float | None
+    limit: int | None = None
+    early: Early | None = None
+
+    def judge(self, text: str, calls: Sequence[CallRecord], *, incoming: bool) -> Firing | None:
+        """Return the firing that `text` causes, or None."""
+        try:
+            outcome = self.evaluate(Evidence(reply=text, replies=(text,), calls=calls))
+        except Exception as error:  # noqa: BLE001 - fails closed, and says why in the transcript
+            outcome = Outcome(None, f"the guardrail failed: {type(error).__name__}: {error}")
+        return None if self._lets_pass(outcome.score) else self._fire(text, outcome, incoming=incoming)
+
+    def judge_beginning(self, text: str) -> Firing | None:
+        """Return the firing that a reply causes whatever follows its beginning, or None."""
+        if self.early is None or not self.early(text):
+            return None
+        return self.judge(text, (), incoming=False) or self._fire(text, Outcome(0.0, "caught while streaming"), incoming=False)
+
+    def _lets_pass(self, score: float | None) -> bool:
+        if score is None:
+            return False
+        least = 1.0 if self.least is None and self.most is None else self.least
+        return (least is None or score >= least) and (self.most is None or score <= self.most)
+
+    def _fire(self, text: str, outcome: Outcome, *, incoming: bool) -> Firing:
+        cut = not incoming and self.limit is not None and len(text) > self.limit
+        direction = "input" if incoming else "output"
+        return Firing(Validation(self.type, direction, outcome.score, outcome.explanation), text[: self.limit] if cut else self.replacement)
+
+
+class Guardrails:
+    """All guardrails of a prompt, in its order."""
+
+    def __init__(self, guardrails: Sequence[Guardrail] = ()) -> None:
+        self._incoming = tuple(guard for guard in guardrails if guard.direction in ("input", "both"))
+        self._outgoing = tuple(guard for guard in guardrails if guard.direction in ("output", "both"))
+        self._early = tuple(guard for guard in self._outgoing if guard.early is not None)
+
+    @property
+    def judges_streams(self) -> bool:
+        """Say whether any guardrail can fire before a reply is complete."""
+        return bool(self._early)
+
+    def judge_input(self, text: str, calls: Sequence[CallRecord]) -> Firing | None:
+        """Return the first firing that a user's message causes, or None."""
+        return next((fired for guard in self._incoming if (fired := guard.judge(text, calls, incoming=True))), None)
+
+    def judge_output(self, text: str, calls: Sequence[CallRecord]) -> Firing | None:
+        """Return the first firing that a complete reply causes, or None."""
+        return next((fired for guard in self._outgoing if (fired := guard.judge(text, calls, incoming=False))), None)
+
+    def judge_beginning(self, text: str) -> Firing | None:
+        """Return the first firing that a reply with this beginning is certain to cause, or None."""
+        return next((fired for guard in self._early if (fired := guard.judge_beginning(text))), None)
+
+
+def compile_guardrails(prompt: PromptConfig) -> Guardrails:
+    """Compile the enabled validators of a prompt.
+
+    Raises:
+        ValueError: a validator is unknown, not built, or mistyped; the loader said so beforehand.
+    """
+    return Guardrails([_compile(declared) for declared in prompt.validators if declared.enabled])
+
+
+def _compile(declared: Declared) -> Guardrail:
+    name = ALIASES.get(declared.type, declared.type)
+    evaluate = prepare_check(declared.type, declared.params)
+    limit: int | None = None
+    early: Early | None = None
+    if name in ("max_length", "content_excludes", "banned_words"):
+        values, _ = read_params(check_types()[name].params, declared.params)
+        if name == "max_length":
+            limit = character_limit(values["max"], values["max_tokens"])
+        early = _too_long(limit) if limit is not None else _holds_words(values)
+    return Guardrail(
+        type=declared.type,
+        evaluate=evaluate,
+        direction=declared.direction,
+        replacement=declared.message or BLOCKED_REPLY,
+        least=declared.min_score,
+        most=declared.max_score,
+        limit=limit,
+        early=early if declared.min_score is None and declared.max_score is None else None,
+    )
+
+
+def _too_long(limit: int) -> Early:
+    return lambda text: len(text) > limit
+
+
+def _holds_words(values: dict[str, object]) -> Early:
+    patterns, case_sensitive = values["patterns"], values["case_sensitive"]
+    words = normal_words(patterns if isinstance(patterns, tuple) else (), case_sensitive=bool(case_sensitive))
+    whole = values["match_mode"] == "word_boundary"
+    return lambda text: bool(find_banned(text, words, whole=whole, open_ended=True))

@@ -1,0 +1,88 @@
+"""The providers of a plan, each built once, and how each samples.
+
+Owns the order in which request parameters win. A plan's specs have a mock override applied already. Must not know conversations.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from engine.bundle.mock_reader import load_mock_responses
+from engine.bundle.mock_responses import MockResponses
+from engine.bundle.model import Bundle, RequestDefaults
+from engine.errors import FeatureNotSupported, ProviderNotFound
+from engine.plan import Plan
+from engine.providers.mock import GENERIC_REPLY, MockProvider
+from engine.providers.port import Provider, Sampling
+from foundation.clock import Clock
+
+
+class ProviderSet:
+    """The providers that a plan names.
+
+    Raises (when built):
+        BundleInvalid: a response file cannot be read.
+        FeatureNotSupported: a type is not built.
+    """
+
+    def __init__(self, bundle: Bundle, plan: Plan, clock: Clock) -> None:
+        self._bundle = bundle
+        self._clock = clock
+        self._files: dict[str, MockResponses] = {}
+        self._generic = GENERIC_REPLY if plan.mocked is not None else ""
+        self._providers: dict[str, tuple[Provider, Sampling]] = {
+            name: (self._build(name, spec), sampling(bundle.arena.defaults, spec)) for name, spec in plan.providers.items()
+        }
+
+    def get(self, name: str) -> tuple[Provider, Sampling]:
+        """Return a provider and how it samples.
+
+        Raises:
+            ProviderNotFound: the plan has none of this name.
+        """
+        found = self._providers.get(name)
+        if found is None:
+            raise ProviderNotFound(f"cannot ask provider '{name}': the plan does not have it", hint=f"it has: {', '.join(self._providers) or 'none'}")
+        return found
+
+    async def close(self) -> None:
+        """Close every provider. Idempotent."""
+        for provider, _ in self._providers.values():
+            await provider.close()
+
+    def _build(self, name: str, spec: Mapping[str, Any]) -> Provider:
+        kind = spec.get("type", "")
+        if kind != "mock":
+            raise FeatureNotSupported(f"cannot ask provider '{name}': type '{kind}' is not built yet", hint="use type mock, or the mock override")
+        additional = spec.get("additional_config") or {}
+        file = additional.get("mock_config") or ""
+        return MockProvider(
+            name,
+            spec.get("model") or "",
+            self._responses(file),
+            self._clock,
+            latency_ms=float(additional.get("latency_ms") or 0.0),
+            generic_reply="" if file else self._generic,
+        )
+
+    def _responses(self, file: str) -> MockResponses:
+        if not file:
+            return MockResponses()
+        if file not in self._files:
+            self._files[file] = load_mock_responses(self._bundle.root, file)
+        return self._files[file]
+
+
+def sampling(arena: RequestDefaults, spec: Mapping[str, Any]) -> Sampling:
+    """Return how to sample: the arena's defaults, else the provider's, less what the provider does not support."""
+    own = spec.get("defaults") or {}
+    unsupported = spec.get("unsupported_params") or ()
+
+    def pick(key: str, first: float | None) -> Any:
+        return None if key in unsupported else own.get(key) if first is None else first
+
+    return Sampling(
+        temperature=pick("temperature", arena.temperature),
+        top_p=pick("top_p", arena.top_p),
+        max_tokens=pick("max_tokens", arena.max_tokens),
+        seed=pick("seed", arena.seed),
+    )

@@ -1,0 +1,128 @@
+"""Run items: find the script and the provider of each, hold its conversation, and say what became of it.
+
+One runner serves a process for thousands of items, many at once: what does not depend on the item is compiled once. Conversations share nothing
+that changes. Must not know queues, files of results, or how many attempts an item has.
+"""
+
+from dataclasses import dataclass, field
+
+from engine.bundle.model import Bundle
+from engine.conversation.holding import hold
+from engine.conversation.provider_set import ProviderSet
+from engine.conversation.script import Script, compile_script
+from engine.conversation.tool_loop import ToolLoopStopped
+from engine.conversation.transcript import Transcript
+from engine.conversation.turn import TurnTaker
+from engine.errors import BundleInvalid, EngineError, ProviderError
+from engine.items import CheckResult, Item, ItemError, ItemResult, Verdict
+from engine.plan import Plan
+from engine.providers.messages import Message, message_json
+from foundation.clock import Clock
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """How a conversation ended, besides what was said."""
+
+    transcript: Transcript = field(default_factory=Transcript)
+    checks: list[CheckResult] = field(default_factory=list)
+    error: ItemError | None = None
+    retryable: bool = False
+    retry_after_s: float | None = None
+    system: Message | None = None
+
+    def fail(self, kind: str, error: Exception) -> None:
+        self.error = ItemError(kind, str(error) or type(error).__name__)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Return error when the conversation or, with no check failed, a check could not be run to its end."""
+        if self.error is not None:
+            return Verdict.ERROR
+        if any(not check.passed and not check.error for check in self.checks):
+            return Verdict.FAIL
+        return Verdict.ERROR if any(check.error for check in self.checks) else Verdict.PASS
+
+
+class ItemRunner:
+    """Runs the items of one plan against one bundle.
+
+    Raises (when built):
+        BundleInvalid: a provider's response file cannot be read.
+        FeatureNotSupported: a provider's type is not built.
+    """
+
+    def __init__(self, bundle: Bundle, plan: Plan, clock: Clock) -> None:
+        self._bundle = bundle
+        self._clock = clock
+        self._providers = ProviderSet(bundle, plan, clock)
+        self._scripts: dict[str, Script] = {}
+
+    async def run(self, item: Item, *, attempt: int = 1) -> ItemResult:
+        """Hold the conversation of `item` and return its result.
+
+        Never raises for what the item does: what fails is a result of verdict error, with the transcript up to there. Cancelling passes through
+        and leaves nothing behind.
+        """
+        started_at, started = self._clock.now(), self._clock.monotonic()
+        outcome = _Outcome()
+        try:
+            await self._hold(item, outcome)
+        except ProviderError as error:
+            outcome.fail(f"provider.{error.kind}", error)
+            outcome.retryable, outcome.retry_after_s = error.transient, error.retry_after_s
+        except ToolLoopStopped as error:
+            outcome.fail("tool_loop", error)
+        except BundleInvalid as error:
+            outcome.fail("bundle", error)
+        except EngineError as error:
+            outcome.fail("engine", error)
+        except Exception as error:  # noqa: BLE001 - a fault of ours must not take the worker's other items with it
+            _log_fault(item)
+            outcome.fail("internal", error)
+        transcript = outcome.transcript
+        return ItemResult(
+            item=item,
+            verdict=outcome.verdict,
+            started_at=started_at,
+            ended_at=self._clock.now(),
+            attempt=attempt,
+            error=outcome.error,
+            checks=outcome.checks,
+            turns=transcript.turns,
+            messages=[message_json(message) for message in ([outcome.system] if outcome.system else []) + transcript.messages],
+            usage=transcript.usage,
+            cost_usd=None if transcript.cost_usd is None else round(transcript.cost_usd, 10),
+            provider_latency_ms=transcript.provider_latency_ms,
+            ttft_ms=transcript.ttft_ms,
+            duration_ms=(self._clock.monotonic() - started) * 1000,
+            retryable=outcome.retryable,
+            retry_after_s=outcome.retry_after_s,
+        )
+
+    async def close(self) -> None:
+        """Free what providers hold. Idempotent."""
+        await self._providers.close()
+
+    async def _hold(self, item: Item, outcome: _Outcome) -> None:
+        script = self._script(item.scenario)
+        provider, sampling = self._providers.get(item.provider)
+        offered = [tool.name for tool in script.offered]
+        outcome.system = Message("system", script.system, meta={"availableTools": offered} if offered else {})
+        taker = TurnTaker(script, provider, sampling, self._clock)
+        await hold(script, taker, item, outcome.transcript, outcome.checks)
+
+    def _script(self, name: str) -> Script:
+        script = self._scripts.get(name)
+        if script is None:
+            scenario = self._bundle.scenarios.get(name)
+            if scenario is None:
+                raise BundleInvalid(f"cannot run scenario '{name}': the bundle has no such scenario", hint="the plan belongs to another commit")
+            script = self._scripts[name] = compile_script(self._bundle, scenario)
+        return script
+
+
+def _log_fault(item: Item) -> None:
+    import structlog  # noqa: PLC0415 - only a fault of ours needs it, and starting must stay fast
+
+    structlog.get_logger().exception("item failed by an internal fault", item=item.id)

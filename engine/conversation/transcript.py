@@ -1,0 +1,70 @@
+"""One conversation's memory: its messages, tool calls and totals, and the evidence that checks read from them."""
+
+from engine.checks.evidence import CallRecord, Evidence
+from engine.items import Usage
+from engine.providers.messages import Message, ToolCall, ToolResult
+
+
+class Transcript:
+    """What was said so far. Belongs to one conversation and one task.
+
+    `turns` counts those begun. `messages` are user, assistant and tool messages; the system prompt stands apart. `cost_usd` is None until something with a price was called.
+    """
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.calls: list[CallRecord] = []
+        self.usage = Usage()
+        self.cost_usd: float | None = None
+        self.provider_latency_ms = 0.0
+        self.ttft_ms: float | None = None
+        self.turns = 0
+        self._replies: list[str] = []
+        self._users = 0
+
+    @property
+    def user_messages(self) -> int:
+        """Return how many user messages there are."""
+        return self._users
+
+    @property
+    def assistant_messages(self) -> int:
+        """Return how many assistant messages there are."""
+        return len(self._replies)
+
+    def begin_turn(self) -> None:
+        """Count a turn that begins."""
+        self.turns += 1
+
+    def add_user(self, content: str) -> None:
+        """Append a user message."""
+        self._users += 1
+        self.messages.append(Message("user", content))
+
+    def add_reply(self, message: Message) -> None:
+        """Append an assistant message and count what it used."""
+        self.messages.append(message)
+        self._replies.append(message.content)
+        self.provider_latency_ms += message.latency_ms
+        if message.usage is not None:
+            self.usage += message.usage
+        if message.cost_usd is not None:
+            self.cost_usd = (self.cost_usd or 0.0) + message.cost_usd
+
+    def add_result(self, call: ToolCall, result: ToolResult) -> None:
+        """Append a tool message and join it to its own call."""
+        self.messages.append(Message("tool", result.content, tool_result=result))
+        self.calls.append(CallRecord(call, result, self.turns - 1))
+
+    def evidence(self) -> Evidence:
+        """Return what checks see at this point: the whole conversation so far."""
+        last = next((message for message in reversed(self.messages) if message.role == "assistant"), None)
+        return Evidence(
+            reply=last.content if last else "",
+            replies=self._replies,
+            calls=self.calls,
+            validations=last.validations if last else (),
+            latency_ms=last.latency_ms if last else 0.0,
+            usage=self.usage,
+            cost_usd=self.cost_usd,
+        )

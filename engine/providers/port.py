@@ -1,0 +1,115 @@
+"""The port to a model: one request, one reply, whole or in chunks.
+
+Adapters translate these values to a vendor's protocol and back, price the usage, and turn every failure into `ProviderError`. Must not know
+scenarios, checks or results.
+"""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from engine.items import Usage
+from engine.providers.messages import Message, ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as it is offered to a model; `input_schema` is a JSON Schema object."""
+
+    name: str
+    description: str
+    input_schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How to sample; None leaves a parameter out of the request."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """Where a conversation stands, for providers that answer from a script.
+
+    `turn` counts user messages from 1, this one included; for a streaming turn it is the assistant messages before the turn plus 1
+    (promptkit-format.md 4.5). `persona` is set when the reply stands for a simulated user.
+    """
+
+    scenario: str = ""
+    turn: int = 1
+    persona: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to answer. `messages` are user, assistant and tool messages in order, never the system prompt, and must not be changed or kept.
+
+    `tool_choice` is auto, required or none.
+    """
+
+    messages: Sequence[Message]
+    system: str = ""
+    tools: tuple[ToolSpec, ...] = ()
+    tool_choice: str = "auto"
+    sampling: Sampling = Sampling()
+    script: Script = Script()
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model said. `usage` is None when the provider reported none; `cost_usd` is None when the provider has no price.
+
+    `finish_reason` is stop, length, tool_calls or content_filter.
+    """
+
+    text: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    parts: tuple[dict[str, Any], ...] = ()
+    usage: Usage | None = None
+    cost_usd: float | None = None
+    finish_reason: str = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of a streaming reply: new text, or the whole reply, or both. Exactly the last chunk has the reply, with usage and tool calls."""
+
+    text: str = ""
+    reply: Reply | None = None
+
+
+class Provider(Protocol):
+    """One model behind one protocol, used by many conversations at once.
+
+    Replies arrive as fast as the model gives them: rate limits, retries of single requests and pricing are the adapter's; how long an item may
+    take is the worker's, by cancelling.
+    """
+
+    @property
+    def always_streams(self) -> bool:
+        """Say that replies are taken in chunks even where a scenario does not ask for it."""
+        ...
+
+    async def complete(self, request: Request) -> Reply:
+        """Return the reply to `request`.
+
+        Raises:
+            ProviderError: there is none; `transient` says whether another attempt may get one.
+        """
+        ...
+
+    def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """Return the reply to `request` in chunks. Closing the generator early ends the request; what it had cost is then unknown.
+
+        Raises (while iterating):
+            ProviderError: the reply did not come, or broke off.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Free connections. Idempotent."""
+        ...

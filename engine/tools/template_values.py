@@ -1,0 +1,122 @@
+"""Values and functions of mock templates, as Go's text/template has them: truth, printing, comparisons, printf."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from engine.providers.messages import json_text
+
+NO_VALUE = "<no value>"
+
+
+def field_of(value: Any, name: str) -> Any:
+    """Return a field of an object; None when there is no such field, or no object."""
+    return value.get(name) if isinstance(value, Mapping) else None
+
+
+def is_true(value: Any) -> bool:
+    """Say whether a value counts as true: not empty, not zero, not nil, not false."""
+    return bool(value)
+
+
+def go_text(value: Any) -> str:
+    """Return a value as an action prints it."""
+    if value is None:
+        return NO_VALUE
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return f"[{' '.join(go_text(entry) for entry in value)}]"
+    if isinstance(value, Mapping):
+        return f"map[{' '.join(f'{key}:{go_text(value[key])}' for key in sorted(value))}]"
+    return json_text(value)
+
+
+def _equal(*operands: Any) -> bool:
+    if len(operands) < 2:  # noqa: PLR2004 - eq takes two or more
+        raise ValueError("eq takes at least two operands")
+    first, *others = operands
+    return any(isinstance(first, bool) == isinstance(other, bool) and first == other for other in others)
+
+
+def _ordered(name: str, holds: Callable[[Any, Any], bool]) -> Callable[..., bool]:
+    def compare(left: Any = None, right: Any = None) -> bool:
+        texts = isinstance(left, str) and isinstance(right, str)
+        numbers = all(isinstance(side, int | float) and not isinstance(side, bool) for side in (left, right))
+        if not texts and not numbers:
+            raise ValueError(f"{name} compares two numbers or two strings, not {go_text(left)} and {go_text(right)}")
+        return holds(left, right)
+
+    return compare
+
+
+def _and(*operands: Any) -> Any:
+    return next((value for value in operands if not is_true(value)), operands[-1])
+
+
+def _or(*operands: Any) -> Any:
+    return next((value for value in operands if is_true(value)), operands[-1])
+
+
+def _not_equal(left: Any = None, right: Any = None) -> bool:
+    return not _equal(left, right)
+
+
+def _len(value: Any = None) -> int:
+    if not isinstance(value, str | list | Mapping):
+        raise ValueError(f"len takes a string, a list or an object, not {go_text(value)}")  # noqa: TRY004 - a template's faults are ValueErrors
+    return len(value.encode()) if isinstance(value, str) else len(value)
+
+
+def _index(value: Any, *keys: Any) -> Any:
+    for key in keys:
+        if isinstance(value, list):
+            if not isinstance(key, int) or not 0 <= key < len(value):
+                raise ValueError(f"index {key} is out of range")
+            value = value[key]
+        else:
+            value = field_of(value, str(key))
+    return value
+
+
+_VERB = re.compile(r"%(?:%|([-+0]*\d*(?:\.\d+)?)([sdvqft]))")
+
+
+def _printf(layout: Any = "", *operands: Any) -> str:
+    remaining = list(operands)
+
+    def fill(match: re.Match[str]) -> str:
+        if match[0] == "%%":
+            return "%"
+        if not remaining:
+            raise ValueError(f"printf: no operand for {match[0]}")
+        return _format(match[1], match[2], remaining.pop(0))
+
+    return _VERB.sub(fill, go_text(layout))
+
+
+def _format(flags: str, verb: str, value: Any) -> str:
+    if verb in "df":
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"printf: %{verb} takes a number, not {go_text(value)}")
+        return f"%{flags}{verb}" % (int(value) if verb == "d" else value)
+    printed = json_text(value) if verb == "q" else go_text(value)
+    return f"%{flags}s" % printed
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "eq": _equal,
+    "ne": _not_equal,
+    "lt": _ordered("lt", lambda left, right: left < right),
+    "le": _ordered("le", lambda left, right: left <= right),
+    "gt": _ordered("gt", lambda left, right: left > right),
+    "ge": _ordered("ge", lambda left, right: left >= right),
+    "and": _and,
+    "or": _or,
+    "not": lambda value=None: not is_true(value),
+    "len": _len,
+    "index": _index,
+    "printf": _printf,
+    "print": lambda *operands: "".join(go_text(operand) for operand in operands),
+}
+"""Every function that a mock template may call."""

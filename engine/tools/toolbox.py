@@ -1,0 +1,134 @@
+"""The tools of one prompt, compiled: a call goes in, a result comes out, whatever the model sent (promptkit-format.md 6.3).
+
+All tools that are built answer from the bundle (a fixed result or a template), so a call is CPU only and needs no task, no timeout and no
+thread. A result is always returned: what goes wrong with a call is the model's to read and the checks' to judge, never an exception.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from engine.bundle.model import Tool
+from engine.providers.messages import ToolCall, ToolResult, json_text
+from engine.tools.arguments import coerce_arguments
+from engine.tools.schema import Schema, check_schema
+from engine.tools.template import Template, TemplateRefused, parse_template
+
+MAX_RESULT_BYTES = 1 << 20
+"""A longer result is cut; the model reads that much at most."""
+
+_NO_RESULT: Mapping[str, str] = {"result": "mock response"}
+
+
+def tool_problem(tool: Tool) -> str:
+    """Return what is wrong with a tool that this engine would answer itself, "" when nothing is: its schemas, its template.
+
+    Whether its `mode` is built is not judged here.
+    """
+    for key, schema in (("input_schema", tool.input_schema), ("output_schema", tool.output_schema)):
+        fault = check_schema(schema) if schema else ""
+        if fault:
+            return f"'{key}' is not a JSON Schema: {fault}"
+    try:
+        parse_template(tool.mock_template)
+    except TemplateRefused as error:
+        return f"'mock_template': {error}"
+    return ""
+
+
+class Failed(Exception):
+    """A call cannot be answered; carries the type of its error."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+
+
+class MockTool:
+    """A tool that answers from the bundle."""
+
+    def __init__(self, tool: Tool) -> None:
+        self.name = tool.name
+        self._definition = tool.input_schema
+        self._input = Schema(tool.input_schema) if tool.input_schema else None
+        self._output = Schema(tool.output_schema) if tool.output_schema else None
+        self._template: Template | None = parse_template(tool.mock_template) if tool.mock_template else None
+        self._static = _NO_RESULT if tool.mock_result is None else tool.mock_result
+        self._answer: str | None = None
+
+    def answer(self, arguments: Mapping[str, Any]) -> str:
+        """Return the text that the model reads.
+
+        Raises:
+            Failed: the arguments do not fit the schema (`validation`), or the tool's answer does not fit its own (`execution`).
+        """
+        coerced = coerce_arguments(arguments, self._definition)
+        fault = self._input.fault(coerced) if self._input else ""
+        if fault:
+            raise Failed("validation", f"the arguments do not fit the tool's schema: {fault}")
+        if self._template is not None:
+            return self._rendered(self._template, coerced)
+        if self._answer is None:
+            self._judge(self._static)
+            self._answer = _shortened(_as_text(self._static))
+        return self._answer
+
+    def _rendered(self, template: Template, arguments: Mapping[str, Any]) -> str:
+        try:
+            text = template.render(arguments)
+        except ValueError as error:
+            raise Failed("execution", f"the mock template failed: {error}") from None
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = {"result": text}
+            text = json_text(value)
+        self._judge(value)
+        return _shortened(value if isinstance(value, str) else text)
+
+    def _judge(self, value: Any) -> None:
+        fault = self._output.fault(value) if self._output else ""
+        if fault:
+            raise Failed("execution", f"the result does not fit the tool's output schema: {fault}")
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json_text(value)
+
+
+def _shortened(text: str) -> str:
+    encoded = text.encode()
+    if len(encoded) <= MAX_RESULT_BYTES:
+        return text
+    return encoded[:MAX_RESULT_BYTES].decode("utf-8", "ignore")
+
+
+class Toolbox:
+    """The tools that a prompt offers, and those it could but a policy blocks."""
+
+    def __init__(self, tools: Iterable[Tool], blocked: Iterable[str] = ()) -> None:
+        self._tools = {tool.name: MockTool(tool) for tool in tools}
+        self._blocked = frozenset(blocked)
+
+    def run(self, call: ToolCall) -> ToolResult:
+        """Answer a call. Never raises for what the model did: an error is a result that says so."""
+        try:
+            return ToolResult(call.id, call.name, self._answer(call))
+        except Failed as failed:
+            return failure(call, failed.kind, failed.message)
+
+    def _answer(self, call: ToolCall) -> str:
+        if call.name in self._blocked:
+            raise Failed("blocked", f"tool '{call.name}' is blocked by policy")
+        tool = self._tools.get(call.name)
+        if tool is None:
+            raise Failed("not_allowed", f"tool '{call.name}' is not offered; offered: {', '.join(self._tools) or 'none'}")
+        if call.arguments is None:
+            raise Failed("validation", "the arguments are not a JSON object")
+        return tool.answer(call.arguments)
+
+
+def failure(call: ToolCall, kind: str, message: str) -> ToolResult:
+    """Return the result of a call that failed; the model reads the message."""
+    return ToolResult(call.id, call.name, f"Error: {message}", error=message, error_type=kind)
