@@ -34,6 +34,10 @@ class FeatureNotSupported(EngineError):
     """The selected scenarios need what this engine does not do yet; the message names the key, the file and the line."""
 
 
+class EngineVersionMismatch(EngineError):
+    """A plan was made by another version of the engine, whose results may differ; nothing of it was run."""
+
+
 class ProviderError(EngineError):
     """A provider did not answer as it should.
 
