@@ -154,6 +154,7 @@ class _Loading:
             defaults=RequestDefaults(temperature=defaults.get("temperature"), max_tokens=defaults.get("max_tokens"), seed=defaults.get("seed")),
             config_dir=self.files.config_dir,
             run_timeout_s=defaults.get("run_timeout"),
+            state_store=values.get("state_store", NOTHING).get("type", "memory"),
             judges=(*values.get("judges", ()), *inline),
             roles=values.get("self_play", NOTHING).get("roles", ()),
             globals=values.get("globals", NOTHING).get("conversation_assertions", ()),

@@ -374,6 +374,7 @@ class ArenaSpec:
     defaults: RequestDefaults = RequestDefaults()
     config_dir: str = ""
     run_timeout_s: float | None = None
+    state_store: str = "memory"
     judges: tuple[Judge, ...] = ()
     roles: tuple[SelfPlayRole, ...] = ()
     globals: tuple[Assertion, ...] = ()

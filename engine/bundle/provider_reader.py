@@ -38,9 +38,8 @@ ROLES = ("llm", "tts", "stt", "embedding", "image", "video", "inference")
 SUBJECT_ROLES = frozenset({"llm", "image"})
 """Roles of providers that a run tests; the others serve."""
 
-MOCK_KEYS = (
-    "mock_config", "latency_ms", "auto_respond", "response_text", "duplex_scenario", "interrupt_on_turn", "close_after_turns", "close_no_response",
-)  # fmt: skip
+DUPLEX_MOCK_KEYS = ("auto_respond", "response_text", "duplex_scenario", "interrupt_on_turn", "close_after_turns", "close_no_response")
+MOCK_KEYS = ("mock_config", "latency_ms", *DUPLEX_MOCK_KEYS)
 
 _OTHER_NAMES = {"anthropic": "claude", "google": "gemini", "azure": "openai", "bedrock": "claude", "vertex": "gemini"}
 
@@ -140,6 +139,8 @@ def _read_mock(document: Document, node: Node, fields: dict[str, Any]) -> None:
     keys = entries(document, place) if isinstance(place, MappingNode) else {}
     for key, (key_node, _) in keys.items():
         if key in MOCK_KEYS:
+            if key in DUPLEX_MOCK_KEYS:
+                document.problems.note(document.at(key_node), f"'{key}' has an effect in duplex scenarios only")
             continue
         if nearest(key, MOCK_KEYS):
             document.error(key_node, f"unknown key '{shown(key)}' in additional_config of a mock", did_you_mean(key, MOCK_KEYS))

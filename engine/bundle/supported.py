@@ -1,0 +1,135 @@
+"""What a plan needs that this engine does not do yet, refused by name before anything runs.
+
+Owns the list. It looks only at the scenarios and providers that a plan has: what the rest of the bundle needs is no reason to refuse. As features
+land, lines leave this file.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from engine.bundle.model import Assertion, Bundle, Location, PromptConfig, Scenario, Tool, Turn
+from engine.bundle.problems import MAX_REPORTED
+from engine.errors import FeatureNotSupported
+
+if TYPE_CHECKING:
+    from engine.plan import Plan
+
+Need = tuple[Location, str]
+"""Where something is asked for, and what it is, as a sentence."""
+
+SUPPORTED_PROVIDERS = ("mock",)
+
+_ARENA_KEYS: Mapping[str, str] = {
+    "workflow": "workflows are",
+    "compositions": "compositions are",
+    "memory": "memory is",
+    "agents": "agents are",
+    "a2a_agents": "A2A agents are",
+    "skills": "skills are",
+    "pack_file": "compiled packs are",
+    "pack_evals": "session evals (pack_evals) are",
+    "runtime": "hooks and other runtime settings are",
+}
+"""Arena keys that change every scenario of the arena."""
+
+
+def check_supported(bundle: Bundle, plan: "Plan") -> None:
+    """Refuse a plan that needs what is not built.
+
+    Raises:
+        FeatureNotSupported: the message has a line, `file:line: …`, for each of the first 20 needs.
+    """
+    needs = list(dict.fromkeys(needs_of(bundle, plan.scenarios, plan.providers, {cell.provider for cell in plan.cells})))
+    if not needs:
+        return
+    lines = [f"{place}: {what}" for place, what in needs[:MAX_REPORTED]]
+    if len(needs) > MAX_REPORTED:
+        lines.append(f"and {len(needs) - MAX_REPORTED} more")
+    raise FeatureNotSupported("\n".join(lines), hint="choose other scenarios or providers of the bundle")
+
+
+def needs_of(bundle: Bundle, scenarios: Iterable[str], providers: Mapping[str, Mapping[str, Any]], tested: Iterable[str]) -> Iterator[Need]:
+    """Yield everything that the scenarios and the tested providers need and that is not built."""
+    for ident in sorted(tested):
+        yield from _provider(bundle, ident, str(providers[ident].get("type", "")))
+    for ident in scenarios:
+        yield from _scenario(bundle, bundle.scenarios[ident])
+
+
+def _provider(bundle: Bundle, ident: str, kind: str) -> Iterator[Need]:
+    if kind not in SUPPORTED_PROVIDERS:
+        own = bundle.providers.get(ident)
+        place = own.location if own else bundle.arena.location
+        yield place, f"cannot run with provider '{ident}': providers of type {kind} are not supported yet (--mock-provider replaces them)"
+
+
+def _scenario(bundle: Bundle, scenario: Scenario) -> Iterator[Need]:
+    who = f"cannot run scenario '{scenario.id}'"
+    for place, what in _scenario_needs(bundle, scenario):
+        yield place, f"{who}: {what} not supported yet"
+    for check in (*(c for turn in scenario.turns for c in turn.assertions), *scenario.conversation_assertions):
+        yield from _check(who, check)
+    prompt = bundle.prompts.get(scenario.task_type)
+    if prompt is not None:
+        yield from _prompt(bundle, who, prompt)
+
+
+def _scenario_needs(bundle: Bundle, scenario: Scenario) -> Iterator[Need]:
+    for key, what in _ARENA_KEYS.items():
+        if key in bundle.arena.uses:
+            yield bundle.arena.uses[key], what
+    if bundle.arena.state_store != "memory":
+        yield bundle.arena.uses["state_store"], f"the state store '{bundle.arena.state_store}' is"
+    if scenario.context_policy:
+        yield scenario.location, "its context_policy is"
+    if scenario.duplex is not None:
+        yield scenario.location, "duplex conversations are"
+    if scenario.voice:
+        yield scenario.location, "voices are"
+    if scenario.seed_memories:
+        yield scenario.location, "seed memories are"
+    for turn in scenario.turns:
+        yield from _turn(turn)
+
+
+def _turn(turn: Turn) -> Iterator[Need]:
+    if turn.role != "user":
+        yield turn.location, f"self-play turns (role '{turn.role}') are"
+    for part in turn.parts:
+        if part.type != "text":
+            yield part.location, f"{part.type} parts are"
+    if turn.chaos is not None:
+        yield turn.location, "injected failures (chaos) are"
+    if turn.consent_overrides:
+        yield turn.location, "client tools (consent_overrides) are"
+
+
+def _check(who: str, check: Assertion) -> Iterator[Need]:
+    from engine.checks import unsupported_check  # noqa: PLC0415 - only scenarios that have checks need them
+
+    if reason := unsupported_check(check.check):
+        yield check.location, f"{who}: cannot evaluate check '{check.check}': {reason}"
+
+
+def _prompt(bundle: Bundle, who: str, prompt: PromptConfig) -> Iterator[Need]:
+    from engine.checks import unsupported_check  # noqa: PLC0415 - as above
+
+    if prompt.fragments:
+        yield prompt.location, f"{who}: prompt fragments are not supported yet"
+    if prompt.evals:
+        yield prompt.location, f"{who}: session evals of a prompt are not supported yet"
+    for validator in prompt.validators:
+        if validator.enabled and (reason := unsupported_check(validator.type)):
+            yield validator.location, f"{who}: cannot apply guardrail '{validator.type}': {reason}"
+    if any(pattern.startswith("mcp__") or pattern == "*" for pattern in prompt.allowed_tools) and "mcp_servers" in bundle.arena.uses:
+        yield bundle.arena.uses["mcp_servers"], f"{who}: MCP servers are not supported yet"
+    for tool in bundle.tools.values():
+        if any(tool.name == pattern or (pattern.endswith("*") and tool.name.startswith(pattern[:-1])) for pattern in prompt.allowed_tools):
+            yield from _tool(who, tool)
+
+
+def _tool(who: str, tool: Tool) -> Iterator[Need]:
+    if tool.mode != "mock":
+        yield tool.location, f"{who}: tools of mode {tool.mode} ('{tool.name}') are not supported yet"
+    elif any(part.type != "text" for part in tool.mock_parts):
+        yield tool.location, f"{who}: media in tool results ('{tool.name}') are not supported yet"

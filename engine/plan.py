@@ -1,0 +1,348 @@
+"""A plan: scenarios x providers x trials (x perturbations) as items with ids that are equal in every run.
+
+Owns the matrix, its order and its bytes. A plan is made once and then only read; it carries resolved provider specs without secrets, and no file.
+Pure but for one look at the mock response file that an override names. Must not know queues, workers or runs.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from engine.bundle.mock_reader import load_mock_responses
+from engine.bundle.model import Bundle, Provider, Scenario
+from engine.bundle.paths import join
+from engine.bundle.perturbations import Variant, count_variants, variants_of
+from engine.bundle.problems import shown
+from engine.errors import BundleInvalid, EngineVersionMismatch, MatrixTooLarge, ProviderNotFound
+from engine.items import Item
+from engine.selection import Pool, bundle_pool, check_known, job_pool, select_providers, select_scenarios, serving_providers
+from engine.version import ENGINE_VERSION
+
+EVALUATION_ITEM_CAP = 10_000
+DEFAULT_ITEM_TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class MockOverride:
+    """Replace every provider by the mock, judges and self-play roles included.
+
+    `config` is a response file, relative to the bundle's config directory or root; None: each provider's own response file, or the generic reply.
+    An absolute path is allowed only with `outside` (`arena eval`, where the person at the keyboard names it).
+    """
+
+    config: str | None = None
+    outside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedProvider:
+    """A provider that a job brings: its id, and its spec as a Provider file of the bundle would have it, without secrets."""
+
+    id: str
+    spec: Mapping[str, Any]
+
+
+JobProviders = Mapping[str, tuple[ResolvedProvider, ...] | Mapping[str, ResolvedProvider]]
+"""Group -> entries: a tuple is array mode (test subjects), a mapping is map mode (keyed by the config's provider id)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """What to run of a bundle.
+
+    `trials` overrides every scenario's own. `include` and `exclude` are patterns; `only_scenarios` and `only_providers` are exact ids. `providers`
+    are a job's: the bundle's own are then ignored.
+    """
+
+    arena_file: str = "config.arena.yaml"
+    trials: int | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    providers: JobProviders | None = None
+    mock: MockOverride | None = None
+    item_cap: int = EVALUATION_ITEM_CAP
+    only_scenarios: tuple[str, ...] = ()
+    only_providers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """How workers treat the items; copied into the plan.
+
+    `item_timeout_s` None takes the arena's `defaults.run_timeout`, or 600. `retry_backoff_s` is the first delay. `confidence` is 0 to 1.
+    """
+
+    item_timeout_s: float | None = None
+    max_attempts: int = 3
+    retry_backoff_s: float = 5.0
+    concurrency: int = 16
+    image: str = ""
+    confidence: float = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A scenario with a provider: `trials` times each variant."""
+
+    scenario: str
+    provider: str
+    trials: int
+    variants: tuple[Variant, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run does, fixed before it begins.
+
+    `providers` holds a spec for each provider of an item, and for those that judges and self-play roles name. In a spec,
+    `additional_config.mock_config` is relative to the bundle's root (absolute only for a file that `arena eval` named outside it). `mocked` is the
+    override that was asked for; the specs have it applied already. `trials` is the highest of any scenario. `warnings` are sentences.
+    """
+
+    engine_version: str
+    arena_file: str
+    mocked: MockOverride | None
+    cells: tuple[Cell, ...]
+    providers: Mapping[str, Mapping[str, Any]]
+    scenarios: tuple[str, ...]
+    trials: int
+    item_timeout_s: float
+    max_attempts: int
+    retry_backoff_s: float
+    concurrency: int
+    image: str
+    confidence: float
+    warnings: tuple[str, ...] = field(default=())
+
+    @cached_property
+    def items(self) -> tuple[Item, ...]:
+        """Return the items in order: scenario, provider, trial, perturbation. `index` is the place."""
+        found: list[Item] = []
+        for cell in self.cells:
+            for trial in range(1, cell.trials + 1):
+                for variant in cell.variants:
+                    found.append(Item(len(found), cell.scenario, cell.provider, trial, variant.label, variant.values))
+        return tuple(found)
+
+    def to_bytes(self) -> bytes:
+        """Return the canonical JSON: sorted keys, no spaces, UTF-8. Equal plans give equal bytes."""
+        return json.dumps(self._to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+    @cached_property
+    def digest(self) -> str:
+        """Return `sha256:…` of the bytes."""
+        return digest_of(self.to_bytes())
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, engine_version: str | None = None) -> "Plan":
+        """Read what `to_bytes` wrote. With `engine_version`, a plan of any other version is refused.
+
+        Raises:
+            EngineVersionMismatch: the plan was made by another engine version.
+            ValueError: these bytes are no plan.
+        """
+        try:
+            content = json.loads(data)
+            made_by = content["engineVersion"]
+            if engine_version is not None and made_by != engine_version:
+                raise EngineVersionMismatch(
+                    f"cannot run the plan: it was made by engine version {made_by}, this one is {engine_version}",
+                    hint="use a worker of the version that made the plan",
+                )
+            return cls._from_json(content)
+        except (KeyError, TypeError, IndexError) as error:
+            raise ValueError(f"cannot read the plan: {error!r}") from error
+
+    def _to_json(self) -> dict[str, Any]:
+        mocked = None if self.mocked is None else {"config": self.mocked.config, "outside": self.mocked.outside}
+        return {
+            "engineVersion": self.engine_version,
+            "arenaFile": self.arena_file,
+            "mocked": mocked,
+            "cells": [[c.scenario, c.provider, c.trials, [[v.label, [list(pair) for pair in v.values]] for v in c.variants]] for c in self.cells],
+            "providers": dict(self.providers),
+            "scenarios": list(self.scenarios),
+            "trials": self.trials,
+            "itemTimeoutS": self.item_timeout_s,
+            "maxAttempts": self.max_attempts,
+            "retryBackoffS": self.retry_backoff_s,
+            "concurrency": self.concurrency,
+            "image": self.image,
+            "confidence": self.confidence,
+            "warnings": list(self.warnings),
+        }
+
+    @classmethod
+    def _from_json(cls, content: Mapping[str, Any]) -> "Plan":
+        mocked = content["mocked"]
+        return cls(
+            engine_version=content["engineVersion"],
+            arena_file=content["arenaFile"],
+            mocked=None if mocked is None else MockOverride(mocked["config"], mocked["outside"]),
+            cells=tuple(
+                Cell(scenario, provider, trials, tuple(Variant(label, tuple((k, v) for k, v in values)) for label, values in variants))
+                for scenario, provider, trials, variants in content["cells"]
+            ),
+            providers=content["providers"],
+            scenarios=tuple(content["scenarios"]),
+            trials=content["trials"],
+            item_timeout_s=content["itemTimeoutS"],
+            max_attempts=content["maxAttempts"],
+            retry_backoff_s=content["retryBackoffS"],
+            concurrency=content["concurrency"],
+            image=content["image"],
+            confidence=content["confidence"],
+            warnings=tuple(content["warnings"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A scenario with all its providers."""
+
+    scenario: Scenario
+    providers: list[str]
+    trials: int
+
+
+def digest_of(data: bytes) -> str:
+    """Return the digest of a plan's bytes, `sha256:…`."""
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def make_plan(bundle: Bundle, request: PlanRequest, options: WorkerOptions = WorkerOptions()) -> Plan:
+    """Make the plan of a run. The same bundle, request and options give the same bytes.
+
+    Raises:
+        NoScenarios: the filters leave none.
+        ProviderNotFound: a scenario or a filter names a provider that is not there, or a scenario has none to run with.
+        MatrixTooLarge: there would be more items than `request.item_cap`.
+        BundleInvalid: a pattern cannot be read, or the override's response file cannot.
+    """
+    override = _checked_override(bundle, request.mock)
+    scenarios = select_scenarios(bundle, request.include, request.exclude, request.only_scenarios)
+    pool = _pool(bundle, request)
+    check_known(pool, request.only_providers)
+    rows, warnings = _rows(scenarios, pool, request)
+    cells = _cells(rows, request.item_cap)
+    specs = _specs(bundle, request.providers)
+    used = {cell.provider for cell in cells} | (serving_providers(bundle) & specs.keys())
+    return Plan(
+        engine_version=ENGINE_VERSION,
+        arena_file=bundle.arena_file,
+        mocked=override,
+        cells=cells,
+        providers={ident: _mocked(specs[ident], override) if override else specs[ident] for ident in sorted(used)},
+        scenarios=tuple(dict.fromkeys(cell.scenario for cell in cells)),
+        trials=max(cell.trials for cell in cells),
+        item_timeout_s=options.item_timeout_s or bundle.arena.run_timeout_s or DEFAULT_ITEM_TIMEOUT_S,
+        max_attempts=options.max_attempts,
+        retry_backoff_s=options.retry_backoff_s,
+        concurrency=options.concurrency,
+        image=options.image,
+        confidence=options.confidence,
+        warnings=tuple(warnings),
+    )
+
+
+def _rows(scenarios: list[Scenario], pool: Pool, request: PlanRequest) -> tuple[list[_Row], list[str]]:
+    rows: list[_Row] = []
+    warnings: list[str] = []
+    for scenario in scenarios:
+        providers = select_providers(scenario, pool, request.only_providers)
+        if providers:
+            rows.append(_Row(scenario, providers, request.trials if request.trials is not None else scenario.trials or 1))
+        else:
+            warnings.append(f"{scenario.location}: scenario '{scenario.id}' does not run: none of the chosen providers is among its own")
+    if not rows:
+        chosen = ", ".join(request.only_providers)
+        raise ProviderNotFound(f"cannot run anything: no selected scenario runs with: {chosen}", hint="scenarios choose by provider list, group and capabilities")
+    return rows, warnings
+
+
+def _cells(rows: list[_Row], cap: int) -> tuple[Cell, ...]:
+    items = sum(len(row.providers) * row.trials * count_variants(row.scenario) for row in rows)
+    if items > cap:
+        raise MatrixTooLarge(f"cannot plan the run: {items} items are over the cap of {cap}", hint="choose fewer scenarios, providers or trials")
+    cells: list[Cell] = []
+    for row in rows:
+        variants = variants_of(row.scenario)
+        cells.extend(Cell(row.scenario.id, provider, row.trials, variants) for provider in row.providers)
+    return tuple(cells)
+
+
+def _pool(bundle: Bundle, request: PlanRequest) -> Pool:
+    if request.providers is None:
+        _check_serving(bundle)
+        return bundle_pool(bundle)
+    arrays = {group: {entry.id: _capabilities(entry) for entry in entries} for group, entries in request.providers.items() if not isinstance(entries, Mapping)}
+    maps = {
+        group: {ident: _capabilities(entry) for ident, entry in entries.items()} for group, entries in request.providers.items() if isinstance(entries, Mapping)
+    }
+    return job_pool(bundle, arrays, maps)
+
+
+def _capabilities(entry: ResolvedProvider) -> tuple[str, ...]:
+    return tuple(entry.spec.get("capabilities") or ())
+
+
+def _check_serving(bundle: Bundle) -> None:
+    named = [(j.provider, f"judge '{j.name}'", j.location) for j in bundle.arena.judges]
+    named += [(r.provider, f"self-play role '{r.id}'", r.location) for r in bundle.arena.roles]
+    for ident, who, place in named:
+        if ident not in bundle.providers:
+            raise ProviderNotFound(f"{place}: {who} names provider '{shown(ident)}', which the bundle does not have", hint="add its file to the arena's providers")
+
+
+def _specs(bundle: Bundle, job: JobProviders | None) -> dict[str, dict[str, Any]]:
+    if job is None:
+        return {provider.id: _spec_of(provider) for provider in bundle.providers.values()}
+    named = [
+        (ident, entry)
+        for entries in job.values()
+        for ident, entry in (entries.items() if isinstance(entries, Mapping) else ((entry.id, entry) for entry in entries))
+    ]
+    return {ident: {**entry.spec, "id": ident} for ident, entry in named}
+
+
+def _spec_of(provider: Provider) -> dict[str, Any]:
+    return {**provider.spec, "id": provider.id}
+
+
+def _mocked(spec: Mapping[str, Any], override: MockOverride) -> dict[str, Any]:
+    config = dict(spec.get("additional_config") or {}) if spec.get("type") == "mock" else {}
+    if override.config is not None:
+        config["mock_config"] = override.config
+    kept = {key: spec[key] for key in ("id", "model", "role", "capabilities") if key in spec}
+    return {**kept, "type": "mock", "additional_config": config}
+
+
+def _checked_override(bundle: Bundle, override: MockOverride | None) -> MockOverride | None:
+    if override is None or override.config is None:
+        return override
+    config, outside = override.config, False
+    if config.startswith("/"):
+        real, root = os.path.realpath(config), str(bundle.root).rstrip("/") + "/"
+        outside = not real.startswith(root)
+        if outside and not override.outside:
+            raise _leaves(config)
+        config = real if outside else real[len(root) :]
+    else:
+        config = _inside(bundle, config)
+    load_mock_responses(bundle.root, config)
+    return MockOverride(config, outside)
+
+
+def _inside(bundle: Bundle, config: str) -> str:
+    paths = [path for base in dict.fromkeys((bundle.arena.config_dir, "")) if (path := join(base, config)) is not None]
+    if not paths:
+        raise _leaves(config)
+    return next((path for path in paths if bundle.resolve_path(path).is_file()), paths[0])
+
+
+def _leaves(config: str) -> BundleInvalid:
+    return BundleInvalid(f"cannot use mock responses '{shown(config)}': the path leaves the bundle", hint="name a file inside the bundle")

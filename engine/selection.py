@@ -1,0 +1,220 @@
+"""Which scenarios run, and with which providers.
+
+Owns glob patterns and provider selection (promptkit-format.md 2.9), with what a job's provider groups change (specification 001). Pure. Must not
+know trials, items or runs.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from engine.bundle.model import Bundle, Scenario
+from engine.bundle.problems import did_you_mean, shown
+from engine.bundle.provider_reader import SUBJECT_ROLES
+from engine.errors import BundleInvalid, FeatureNotSupported, NoScenarios, ProviderNotFound
+
+DEFAULT_GROUP = "default"
+
+
+@lru_cache(maxsize=1024)
+def compile_glob(pattern: str) -> re.Pattern[str]:
+    """Compile a scenario pattern: `*` and `?` do not cross `/`, `[a-z]` and `[!a-z]` are classes, a backslash takes the next character literally.
+
+    Raises:
+        BundleInvalid: it cannot be read; the message says why.
+    """
+    if not pattern:
+        raise _bad(pattern, "it is empty")
+    if "**" in pattern:
+        raise _bad(pattern, "'**' has no meaning here", "write one '*' for each directory")
+    parts: list[str] = []
+    at = 0
+    while at < len(pattern):
+        part, at = _glob_part(pattern, at)
+        parts.append(part)
+    return re.compile("".join(parts) + r"\Z", re.DOTALL)
+
+
+def _glob_part(pattern: str, at: int) -> tuple[str, int]:
+    character = pattern[at]
+    if character == "*":
+        return "[^/]*", at + 1
+    if character == "?":
+        return "[^/]", at + 1
+    if character == "\\":
+        if at + 1 == len(pattern):
+            raise _bad(pattern, "it ends in a backslash")
+        return re.escape(pattern[at + 1]), at + 2
+    if character == "[":
+        return _glob_class(pattern, at)
+    return re.escape(character), at + 1
+
+
+def _glob_class(pattern: str, at: int) -> tuple[str, int]:
+    negated = at + 1 < len(pattern) and pattern[at + 1] in "!^"
+    start = at + 2 if negated else at + 1
+    end = pattern.find("]", start + 1)
+    if end < 0:
+        raise _bad(pattern, "a '[' is not closed")
+    members = "".join("-" if c == "-" else re.escape(c) for c in pattern[start:end])
+    if "/" in members:
+        raise _bad(pattern, "a class cannot hold '/'")
+    try:
+        re.compile(f"[{members}]")
+    except re.error as error:
+        raise _bad(pattern, f"the class [{pattern[start:end]}] is not valid") from error
+    return (rf"(?!/)[^{members}]" if negated else f"[{members}]"), end + 1
+
+
+def _bad(pattern: str, cause: str, hint: str = "") -> BundleInvalid:
+    return BundleInvalid(f"cannot read scenario pattern '{shown(pattern)}': {cause}", hint=hint)
+
+
+def matches(pattern: str, scenario: Scenario) -> bool:
+    """Say whether a pattern names a scenario: by id, by path relative to the bundle, or by the file's base name."""
+    glob = compile_glob(pattern)
+    return any(glob.match(name) for name in (scenario.id, scenario.file, scenario.file.rpartition("/")[2]))
+
+
+def select_scenarios(bundle: Bundle, include: Sequence[str], exclude: Sequence[str], only: Sequence[str]) -> list[Scenario]:
+    """Return the scenarios to run, by id. `include` and `exclude` are patterns (no `include`: every scenario); `only` are exact ids.
+
+    Raises:
+        BundleInvalid: a pattern cannot be read.
+        FeatureNotSupported: the bundle has nothing but evals.
+        NoScenarios: the bundle has none, an `only` id is unknown, an `include` pattern matches nothing, or nothing is left.
+    """
+    for pattern in (*include, *exclude):
+        compile_glob(pattern)
+    scenarios = [bundle.scenarios[ident] for ident in sorted(bundle.scenarios)]
+    if not scenarios and bundle.evals:
+        first = next(iter(bundle.evals.values()))
+        raise FeatureNotSupported(f"{first.location}: cannot run eval '{first.id}': checking saved conversations (kind Eval) is not supported yet")
+    if not scenarios:
+        raise NoScenarios(f"{bundle.arena_file}: cannot run the arena: it has no scenarios", hint="name scenario files in its 'scenarios'")
+    for ident in only:
+        if ident not in bundle.scenarios:
+            raise NoScenarios(f"cannot find scenario '{shown(ident)}'", hint=did_you_mean(ident, sorted(bundle.scenarios), otherwise="scenarios are"))
+    for pattern in include:
+        if not any(matches(pattern, scenario) for scenario in scenarios):
+            hint = did_you_mean(pattern, [name for s in scenarios for name in (s.id, s.file)], otherwise="a pattern matches ids, paths and file names, such as")
+            raise NoScenarios(f"cannot select scenarios: the pattern '{shown(pattern)}' matches none", hint=hint)
+    included = [s for s in scenarios if (not include or any(matches(p, s) for p in include)) and (not only or s.id in only)]
+    left = [s for s in included if not any(matches(pattern, s) for pattern in exclude)]
+    if not left:
+        raise NoScenarios(f"cannot select scenarios: the filters leave none of the {len(scenarios)}", hint="include, exclude and the chosen scenarios rule each other out")
+    return left
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A provider that may be tested. `serves` says that it is there for a judge or a self-play role, so a fallback must not test it."""
+
+    id: str
+    group: str
+    capabilities: tuple[str, ...] = ()
+    serves: bool = False
+    chosen_by_name_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The providers of a run: those that may be tested, and every id that may be named."""
+
+    candidates: tuple[Candidate, ...]
+    ids: frozenset[str]
+    from_job: bool = False
+
+
+def bundle_pool(bundle: Bundle) -> Pool:
+    """Return the bundle's own providers; those of role llm and image may be tested."""
+    serving = serving_providers(bundle)
+    candidates = tuple(
+        Candidate(provider.id, provider.group, provider.capabilities, serves=provider.id in serving)
+        for provider in bundle.providers.values()
+        if provider.role in SUBJECT_ROLES
+    )
+    return Pool(candidates, frozenset(bundle.providers))
+
+
+def job_pool(bundle: Bundle, arrays: Mapping[str, Mapping[str, Collection[str]]], maps: Mapping[str, Mapping[str, Collection[str]]]) -> Pool:
+    """Return a job's providers: group -> id -> declared capabilities. The bundle's own files then count only for the roles that ids play.
+
+    An array's entries are tested where its group is asked for. A map's entries add nothing: they stand for ids of the config, and are tested when a
+    scenario names them, or when the job has no arrays and the config itself would test that id. A group that serves a judge or a self-play role
+    in the config is no fallback.
+    """
+    serving = serving_providers(bundle)
+    serving_groups = {bundle.providers[ident].group for ident in serving if ident in bundle.providers}
+    pooled = [
+        Candidate(ident, group, tuple(capabilities), serves=ident in serving or (group in serving_groups and group != DEFAULT_GROUP))
+        for group, entries in arrays.items()
+        for ident, capabilities in entries.items()
+    ]
+    arrays_test = any(not candidate.serves for candidate in pooled)
+    for group, entries in maps.items():
+        for ident, capabilities in entries.items():
+            own = bundle.providers.get(ident)
+            if own is None or own.role in SUBJECT_ROLES:
+                place = own.group if own else group
+                pooled.append(Candidate(ident, place, tuple(capabilities), serves=ident in serving, chosen_by_name_only=arrays_test))
+    ids = frozenset(ident for groups in (arrays, maps) for entries in groups.values() for ident in entries)
+    return Pool(tuple(pooled), ids, from_job=True)
+
+
+def serving_providers(bundle: Bundle) -> frozenset[str]:
+    """Return the ids of providers that judges and self-play roles name."""
+    return frozenset([*(judge.provider for judge in bundle.arena.judges), *(role.provider for role in bundle.arena.roles)])
+
+
+def check_known(pool: Pool, only: Iterable[str]) -> None:
+    """Check the ids that a person asked for.
+
+    Raises:
+        ProviderNotFound: one of them is not in the pool.
+    """
+    for ident in only:
+        if ident not in pool.ids:
+            raise ProviderNotFound(f"cannot find provider '{shown(ident)}'", hint=did_you_mean(ident, sorted(pool.ids), otherwise="providers are"))
+
+
+def select_providers(scenario: Scenario, pool: Pool, only: Sequence[str]) -> list[str]:
+    """Return the ids of the providers to test a scenario with, sorted; [] only when `only` leaves none.
+
+    A list of the scenario counts as it stands; otherwise its group, or every provider that serves nobody when no provider is in that group; then
+    its required capabilities.
+
+    Raises:
+        ProviderNotFound: the list names an unknown provider, or nothing can be tested before `only` is looked at.
+    """
+    named = _named_providers(scenario, pool) if scenario.providers else _grouped_providers(scenario, pool)
+    return sorted(ident for ident in named if not only or ident in only)
+
+
+def _named_providers(scenario: Scenario, pool: Pool) -> set[str]:
+    candidates = {candidate.id for candidate in pool.candidates}
+    for ident in scenario.providers or ():
+        if ident not in candidates:
+            place = f"{scenario.location}: cannot run scenario '{scenario.id}'"
+            if ident in pool.ids:
+                raise ProviderNotFound(f"{place}: provider '{shown(ident)}' is no model that can be tested", hint="its role is not llm or image")
+            whose = "the job's providers do not have" if pool.from_job else "the bundle does not have"
+            hint = did_you_mean(ident, sorted(candidates), otherwise="providers are")
+            raise ProviderNotFound(f"{place}: {whose} provider '{shown(ident)}'", hint=hint)
+    return set(scenario.providers or ())
+
+
+def _grouped_providers(scenario: Scenario, pool: Pool) -> set[str]:
+    place = f"{scenario.location}: cannot run scenario '{scenario.id}'"
+    by_group = [c for c in pool.candidates if not c.chosen_by_name_only]
+    chosen = [c for c in by_group if c.group == scenario.provider_group] or [c for c in by_group if not c.serves]
+    if not chosen:
+        groups = sorted({c.group for c in by_group})
+        hint = f"providers are in the groups: {', '.join(groups)}" if groups else "name provider files in the arena's 'providers'"
+        raise ProviderNotFound(f"{place}: no provider is in its group '{scenario.provider_group}'", hint=hint)
+    capable = {c.id for c in chosen if set(scenario.required_capabilities) <= set(c.capabilities)}
+    if not capable:
+        wanted = ", ".join(scenario.required_capabilities)
+        raise ProviderNotFound(f"{place}: no provider declares all of its required capabilities: {wanted}", hint="providers declare them in 'capabilities'")
+    return capable

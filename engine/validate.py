@@ -1,0 +1,50 @@
+"""Validates a bundle on disk without running it: what is wrong, what has no effect, what will not run yet.
+
+Owns the order of these steps. Must not know how problems are shown.
+"""
+
+from pathlib import Path
+
+from engine.bundle.loader import DEFAULT_ARENA_FILE, read_bundle
+from engine.bundle.model import Bundle
+from engine.bundle.problems import Problem, Severity
+from engine.bundle.supported import needs_of
+from engine.errors import ArenaFileNotFound, EngineError
+from engine.plan import PlanRequest, make_plan
+
+__all__ = ["Problem", "Severity", "validate_bundle"]
+
+
+def validate_bundle(root: Path, arena_file: str = DEFAULT_ARENA_FILE) -> list[Problem]:
+    """Return everything that can be said of a bundle, by file and line; [] for a flawless one.
+
+    The bundle can run when no problem is an error. Notes name what the format allows and this engine does not do yet, for every scenario.
+    Never raises for what the bundle holds.
+    """
+    try:
+        bundle, problems = read_bundle(root, arena_file)
+    except ArenaFileNotFound as error:
+        return [Problem(Severity.ERROR, arena_file, 0, error.message, error.hint)]
+    found = problems.all
+    if bundle is not None and not problems.has_errors:
+        found += _plan_problems(bundle)
+    return sorted(found, key=lambda problem: (problem.file, problem.line))
+
+
+def _plan_problems(bundle: Bundle) -> list[Problem]:
+    try:
+        plan = make_plan(bundle, PlanRequest(bundle.arena_file))
+    except EngineError as error:
+        severity = Severity.NOTE if bundle.evals and not bundle.scenarios else Severity.ERROR
+        return [_from_message(bundle, severity, error.message, error.hint)]
+    warnings = [_from_message(bundle, Severity.WARNING, warning) for warning in plan.warnings]
+    needs = dict.fromkeys(needs_of(bundle, plan.scenarios, plan.providers, {cell.provider for cell in plan.cells}))
+    return warnings + [Problem(Severity.NOTE, place.file, place.line, what) for place, what in needs]
+
+
+def _from_message(bundle: Bundle, severity: Severity, message: str, hint: str = "") -> Problem:
+    file, _, rest = message.partition(":")
+    line, _, text = rest.partition(": ")
+    if line.isdecimal() and text:
+        return Problem(severity, file, int(line), text, hint)
+    return Problem(severity, bundle.arena_file, 0, message, hint)
