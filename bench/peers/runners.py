@@ -1,0 +1,172 @@
+"""The evaluation runners compared: ours, inspect_ai with its mock model, promptfoo with its echo provider.
+
+Each holds the same work: one turn a sample, one check of the turn and one of the conversation, no network.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.peers.measure import Command
+
+TRIALS_A_SCENARIO = 100
+CONCURRENCY = 50
+_INSTALL_TIMEOUT_S = 900
+
+INSPECT_TASK = """
+import os
+from inspect_ai import Task, task
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
+from inspect_ai.scorer import includes, match
+from inspect_ai.solver import generate
+
+ITEMS = int(os.environ["ITEMS"])
+
+def reply():
+    output = ModelOutput.from_content("mockllm/model", "the answer is 42")
+    output.usage = ModelUsage(input_tokens=5, output_tokens=5, total_tokens=10)
+    return output
+
+@task
+def mock():
+    return Task(
+        dataset=MemoryDataset([Sample(id=n + 1, input=f"question {n}", target="42") for n in range(ITEMS)]),
+        solver=generate(),
+        scorer=[includes(), match()],
+        model=get_model("mockllm/model", custom_outputs=(reply() for _ in range(ITEMS))),
+    )
+"""
+
+ARENA_FILES = {
+    "prompts/p.yaml": """
+apiVersion: promptkit.altairalabs.ai/v1alpha1
+kind: PromptConfig
+metadata: {name: p}
+spec: {task_type: answer, version: v1.0.0, description: a mock, system_template: Answer.}
+""",
+    "providers/mock.yaml": """
+apiVersion: promptkit.altairalabs.ai/v1alpha1
+kind: Provider
+metadata: {name: mock}
+spec: {id: mock, type: mock, model: mock-model, additional_config: {mock_config: mock-responses.yaml}}
+""",
+    "mock-responses.yaml": "defaultResponse: the answer is 42\n",
+}
+
+ARENA_SCENARIO = """
+apiVersion: promptkit.altairalabs.ai/v1alpha1
+kind: Scenario
+metadata: {{name: {id}}}
+spec:
+  id: {id}
+  task_type: answer
+  description: one turn
+  trials: {trials}
+  turns:
+    - {{role: user, content: question, assertions: [{{type: content_includes, params: {{patterns: ["42"]}}}}]}}
+  conversation_assertions:
+    - {{type: content_excludes, params: {{patterns: [forbidden]}}}}
+"""
+
+
+class Unavailable(Exception):
+    """A peer cannot be had here; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """One runner: its name and how to make the command that evaluates so many items in an empty directory."""
+
+    name: str
+    command: Callable[[Path, int], Command]
+
+
+def arena(argv: tuple[str, ...]) -> Runner:
+    """Return our runner, started by `argv`; `arena eval PATH -o json` is what it measures."""
+
+    def command(directory: Path, items: int) -> Command:
+        sizes = [TRIALS_A_SCENARIO] * (items // TRIALS_A_SCENARIO) + ([items % TRIALS_A_SCENARIO] if items % TRIALS_A_SCENARIO else [])
+        files = dict(ARENA_FILES)
+        names = []
+        for number, trials in enumerate(sizes):
+            names.append(f"scenarios/s{number:03}.scenario.yaml")
+            files[names[-1]] = ARENA_SCENARIO.format(id=f"s{number:03}", trials=trials)
+        files["config.arena.yaml"] = "\n".join(
+            [
+                "apiVersion: promptkit.altairalabs.ai/v1alpha1",
+                "kind: Arena",
+                "metadata: {name: mock-throughput}",
+                "spec:",
+                "  prompt_configs: [{id: p, file: prompts/p.yaml}]",
+                "  providers: [{file: providers/mock.yaml}]",
+                "  scenarios:",
+                *(f"    - file: {name}" for name in names),
+                "  defaults: {temperature: 0.0, max_tokens: 100}",
+            ],
+        )
+        for name, text in files.items():
+            path = directory / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return Command((*argv, "eval", str(directory), "-o", "json", "-j", str(CONCURRENCY)), directory, {})
+
+    return Runner("arena eval", command)
+
+
+def inspect_ai(out: Path) -> Runner:
+    """Return inspect_ai with mockllm, installed once into its own virtual environment below `out`.
+
+    Raises:
+        Unavailable: it cannot be installed.
+    """
+    program = out / "inspect" / "bin" / "inspect"
+    if not program.exists():
+        _install([sys.executable, "-m", "venv", str(out / "inspect")])
+        _install([str(out / "inspect" / "bin" / "pip"), "install", "--quiet", "inspect-ai"])
+
+    def command(directory: Path, items: int) -> Command:
+        (directory / "mock_task.py").write_text(INSPECT_TASK)
+        argv = (str(program), "eval", "mock_task.py", "--display", "none", "--max-samples", str(CONCURRENCY), "--log-dir", "logs")
+        return Command(argv, directory, {"ITEMS": str(items)})
+
+    return Runner("inspect_ai mockllm", command)
+
+
+def promptfoo(out: Path) -> Runner:
+    """Return promptfoo with its echo provider, installed once below `out`.
+
+    Raises:
+        Unavailable: it cannot be installed, or there is no npm.
+    """
+    home = out / "promptfoo"
+    program = home / "node_modules" / ".bin" / "promptfoo"
+    if not program.exists():
+        npm = shutil.which("npm")
+        if npm is None:
+            raise Unavailable("there is no npm")
+        home.mkdir(parents=True, exist_ok=True)
+        _install([npm, "install", "--no-audit", "--no-fund", "--prefix", str(home), "promptfoo"])
+
+    def command(directory: Path, items: int) -> Command:
+        checks = [{"type": "contains", "value": "42"}, {"type": "not-contains", "value": "forbidden"}]
+        tests = [{"vars": {"q": f"question {number}, answer 42"}, "assert": checks} for number in range(items)]
+        (directory / "config.json").write_text(json.dumps({"prompts": ["{{q}}"], "providers": ["echo"], "tests": tests}))
+        options = ("--no-cache", "--no-progress-bar", "--no-table", "--no-share", "-j", str(CONCURRENCY))
+        quiet = {"PROMPTFOO_DISABLE_TELEMETRY": "1", "PROMPTFOO_DISABLE_UPDATE": "1", "PROMPTFOO_CONFIG_DIR": str(directory / "state")}
+        return Command((str(program), "eval", "-c", "config.json", *options), directory, quiet)
+
+    return Runner("promptfoo echo", command)
+
+
+def _install(argv: list[str]) -> None:
+    try:
+        subprocess.run(argv, check=True, capture_output=True, timeout=_INSTALL_TIMEOUT_S, env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
+    except (OSError, subprocess.SubprocessError) as error:
+        cause = getattr(error, "stderr", None) or str(error).encode()
+        raise Unavailable(cause[-300:].decode(errors="replace").strip().replace("\n", " ")) from error
