@@ -8,6 +8,7 @@ from typing import Any
 
 from yaml.nodes import MappingNode, Node
 
+from engine.bundle.evaluations import EvalDef
 from engine.bundle.fields import (
     INVALID,
     Table,
@@ -26,7 +27,7 @@ from engine.bundle.fields import (
     strings,
 )
 from engine.bundle.ignored import ASSERTION, VALIDATOR
-from engine.bundle.model import NOTHING, Assertion, EvalDef, Validator, When
+from engine.bundle.model import NOTHING, Assertion, Validator, When
 from engine.bundle.problems import did_you_mean
 from engine.bundle.yamltree import Document, entries
 

@@ -15,6 +15,7 @@ from yaml.nodes import MappingNode, Node
 from engine.bundle import crosschecks
 from engine.bundle.arena_reader import ARENA_TABLE, ROLE_SLOTS, Reference
 from engine.bundle.eval_reader import read_evaluation
+from engine.bundle.evaluations import Evaluation
 from engine.bundle.fields import read_object
 from engine.bundle.files import BundleFiles, Manifest, read_manifest, valid_id
 from engine.bundle.mock_reader import load_mock
@@ -22,7 +23,6 @@ from engine.bundle.model import (
     NOTHING,
     ArenaSpec,
     Bundle,
-    Evaluation,
     Judge,
     Location,
     Persona,

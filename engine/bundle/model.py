@@ -9,9 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.bundle.paths import resolve_inside
+
+if TYPE_CHECKING:
+    from engine.bundle.evaluations import EvalDef, Evaluation
 
 Json = Any
 """A JSON value: None, bool, int, float, str, list or dict with str keys."""
@@ -319,33 +322,6 @@ class Persona:
 
 
 @dataclass(frozen=True, slots=True)
-class EvalDef:
-    """A session eval of a prompt, a pack or the arena (3.7)."""
-
-    id: str
-    type: str
-    spec: Mapping[str, Json] = field(default_factory=dict)
-    location: Location = NOWHERE
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """A saved conversation to check (kind Eval); `recording` is relative to the bundle's root and may be a glob."""
-
-    id: str
-    file: str
-    description: str = ""
-    recording: str = ""
-    recording_type: str = ""
-    turns: Json = None
-    conversation_assertions: tuple[Assertion, ...] = ()
-    tags: tuple[str, ...] = ()
-    mode: str = ""
-    speed: float | None = None
-    location: Location = NOWHERE
-
-
-@dataclass(frozen=True, slots=True)
 class Judge:
     """A judge's name and the provider that answers for it."""
 
@@ -378,7 +354,7 @@ class ArenaSpec:
     judges: tuple[Judge, ...] = ()
     roles: tuple[SelfPlayRole, ...] = ()
     globals: tuple[Assertion, ...] = ()
-    pack_evals: tuple[EvalDef, ...] = ()
+    pack_evals: tuple["EvalDef", ...] = ()
     uses: Mapping[str, Location] = field(default_factory=dict)
     location: Location = NOWHERE
 
@@ -400,7 +376,7 @@ class Bundle:
     prompt_vars: Mapping[str, Mapping[str, str]]
     tools: Mapping[str, Tool]
     personas: Mapping[str, Persona]
-    evals: Mapping[str, Evaluation]
+    evals: Mapping[str, "Evaluation"]
     warnings: tuple[str, ...] = field(default=())
 
     def resolve_path(self, file: str) -> Path:
