@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import BinaryIO
 
 from engine.items import Item, Verdict
-from engine.records import Record
+from engine.records import FailedCheck, Record
 from engine.results.intervals import Interval
 from engine.results.junit import describe_check
 from engine.results.markdown import code, table
@@ -19,6 +19,7 @@ _MAX_ITEMS = 200
 _MAX_ROWS = 200
 _MAX_COLUMNS = 12
 _MAX_CHECKS = 5
+_SECOND_MS = 1000
 
 
 def write_report(out: BinaryIO, summary: Summary, plan: PlanView, cases: Iterable[tuple[Item, Record]]) -> None:
@@ -49,6 +50,11 @@ def dollars(cost_usd: float | None) -> str:
     return "–" if cost_usd is None else f"${cost_usd:.4f}"
 
 
+def milliseconds(value: float) -> str:
+    """Return a duration for people, with three significant digits below a second."""
+    return f"{value:.0f} ms" if value >= _SECOND_MS else f"{value:.3g} ms"
+
+
 def _headline(summary: Summary) -> str:
     identity = summary.identity
     name = f" · {code(identity.run)}" if identity.run else ""
@@ -72,7 +78,7 @@ def _facts(summary: Summary) -> str:
         "Errors": ", ".join(f"{code(kind)} {count}" for kind, count in summary.error_kinds[:20]),
         "Tokens": f"{total.usage.input_tokens} in, {total.usage.output_tokens} out",
         "Cost": dollars(total.cost_usd),
-        "Provider latency": " · ".join(f"p{p} {value:.1f} ms" for p, value in quantiles if value is not None) or "–",
+        "Provider latency": " · ".join(f"p{p} {milliseconds(value)}" for p, value in quantiles if value is not None) or "–",
         "Lost transcripts": str(summary.lost_transcripts) if summary.lost_transcripts else "",
     }
     return table(["", ""], [[f"**{name}**", value] for name, value in facts.items() if value])
@@ -102,9 +108,14 @@ def _failed_item(plan: PlanView, item: Item, record: Record) -> str:
     lines = [f"\n### {code(item.id)} · {record.verdict.value}\n\n"]
     if record.error:
         lines.append(f"- {code(record.error.kind)}: {code(record.error.message, 400)}\n")
-    lines += [f"- {code(describe_check(check), 400)}\n" for check in record.failed[:_MAX_CHECKS]]
+    lines += [_failed_check(check) for check in record.failed[:_MAX_CHECKS]]
     more = len(record.failed) - _MAX_CHECKS + record.failed_cut
     if more > 0:
         lines.append(f"- and {more} more failed checks\n")
     lines.append(f"- again: {code(reproduce_command(plan, item), 1000)}\n")
     return "".join(lines)
+
+
+def _failed_check(check: FailedCheck) -> str:
+    why = f" · {code(check.explanation, 400)}" if check.explanation else ""
+    return f"- {code(describe_check(check), 400)}{why}\n"
