@@ -1,0 +1,64 @@
+"""Who may do what in local mode: one generated token opens everything, and nothing opens without it.
+
+Git sends the token as password (any user name), everything else as a bearer token. Compared in constant time, never logged.
+"""
+
+import base64
+import binascii
+import hmac
+from collections.abc import Mapping
+
+from gitops.content import ProjectKey
+from gitops.errors import Forbidden, Unauthenticated, UnknownProject
+from gitops.push_policy import PushPolicy
+from gitops.serving import Access
+from reconcile.cluster.port import ARENA_PROJECT, Cluster
+from reconcile.errors import NotFound
+from reconcile.kinds.names import ALLOW_FORCE
+from reconcile.kinds.project import ArenaProjectSpec
+from reconcile.run.source import snapshot_limits
+
+
+class LocalAccess:
+    """Checks requests against the installation's token."""
+
+    def __init__(self, cluster: Cluster, token: str) -> None:
+        self._cluster = cluster
+        self._token = token
+
+    def admits(self, headers: Mapping[str, str]) -> bool:
+        """Say whether a request carries the token, as bearer token or as the password of basic authentication."""
+        scheme, _, value = headers.get("authorization", "").partition(" ")
+        offered = value.strip() if scheme.lower() == "bearer" else _password(value) if scheme.lower() == "basic" else ""
+        return hmac.compare_digest(offered.encode(), self._token.encode())
+
+    async def authorize_git(self, headers: Mapping[str, str], namespace: str, project: str, *, write: bool) -> Access:
+        """Say what a git client may do with a project's repository.
+
+        Raises:
+            Unauthenticated: no token, or another one.
+            UnknownProject: no such project, or it has no repository of its own.
+            Forbidden: the project is being deleted and takes no push.
+        """
+        if not self.admits(headers):
+            raise Unauthenticated(
+                "cannot log in: the password is not this installation's token", hint="`arena up` prints the line that lets git find it"
+            )
+        try:
+            found = await self._cluster.get(ARENA_PROJECT, namespace, project)
+        except NotFound as error:
+            raise UnknownProject(
+                f"cannot find project '{project}' in namespace '{namespace}'", hint="apply an ArenaProject of that name first"
+            ) from error
+        if write and "deletionTimestamp" in found["metadata"]:
+            raise Forbidden(f"cannot push to project '{project}': it is being deleted")
+        spec = ArenaProjectSpec.model_validate(found["spec"])
+        force = (found["metadata"].get("annotations") or {}).get(ALLOW_FORCE) == "true"
+        return Access(ProjectKey(namespace, project), PushPolicy(allow_force=force, limits=snapshot_limits(spec.snapshots)))
+
+
+def _password(value: str) -> str:
+    try:
+        return base64.b64decode(value.strip(), validate=True).decode("utf-8", "replace").partition(":")[2]
+    except (binascii.Error, ValueError):
+        return ""

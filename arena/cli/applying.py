@@ -1,0 +1,55 @@
+"""Client-side apply: what changes in an object so that it is what a file says.
+
+The last applied file is kept in an annotation, as kubectl does, so that a field that a person removes from the file goes from the object too,
+and what others added stays.
+"""
+
+import copy
+import json
+from typing import Any, Literal
+
+from arena.cli.client import Client
+from reconcile.cluster.port import ResourceKind
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def apply_object(client: Client, kind: ResourceKind, document: dict[str, Any], namespace: str) -> Literal["created", "configured", "unchanged"]:
+    """Create the object or patch it, and say which."""
+    wanted = _prepared(kind, document, namespace)
+    where = wanted["metadata"].get("namespace", "")
+    live = client.find(kind, where, wanted["metadata"]["name"])
+    if live is None:
+        client.create(kind, where, wanted)
+        return "created"
+    last = json.loads((live["metadata"].get("annotations") or {}).get(LAST_APPLIED) or "{}")
+    patch = three_way_patch(last, wanted, live)
+    if not patch:
+        return "unchanged"
+    changed = client.patch(kind, where, wanted["metadata"]["name"], patch)
+    return "unchanged" if changed["metadata"]["resourceVersion"] == live["metadata"]["resourceVersion"] else "configured"
+
+
+def _prepared(kind: ResourceKind, document: dict[str, Any], namespace: str) -> dict[str, Any]:
+    wanted = copy.deepcopy(document)
+    wanted.pop("status", None)
+    if kind.namespaced:
+        wanted["metadata"].setdefault("namespace", namespace)
+    plain = json.dumps(wanted, sort_keys=True, separators=(",", ":"))
+    wanted["metadata"].setdefault("annotations", {})[LAST_APPLIED] = plain
+    return wanted
+
+
+def three_way_patch(last: dict[str, Any], wanted: dict[str, Any], live: dict[str, Any]) -> dict[str, Any]:
+    """Return the merge patch from `live` to `wanted` that removes only what `last` had: keys that are gone become null, lists are replaced."""
+    patch: dict[str, Any] = {key: None for key in last if key not in wanted and key in live}
+    for key, value in wanted.items():
+        present = live.get(key)
+        if isinstance(value, dict) and isinstance(present, dict):
+            before = last.get(key)
+            inner = three_way_patch(before if isinstance(before, dict) else {}, value, present)
+            if inner:
+                patch[key] = inner
+        elif key not in live or value != present:
+            patch[key] = value
+    return patch

@@ -1,0 +1,88 @@
+"""`arena doctor`: what is wrong with this installation, in words, with the remedy."""
+
+import asyncio
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import typer
+
+from arena.cli.options import DEFAULT_STATE, State, state_directory
+from arena.cli.screen import paint
+from arena.errors import ServerUnreachable
+from arena.local.state import StateDirectory
+from engine.errors import QueueUnavailable
+from engine.queue.embedded import find_server
+from foundation.errors import ArenaError
+
+MIN_GIT = (2, 39)
+MIN_FREE_BYTES = 1024**3
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's commands."""
+    app.command("doctor")(doctor)
+
+
+def doctor(state: State = DEFAULT_STATE) -> int:
+    """Look for what keeps this installation from working; exit 0 when nothing does, 2 otherwise."""
+    directory = state_directory(state)
+    problems = 0
+    for name, fault in _findings(directory):
+        problems += bool(fault)
+        mark = paint("bad", "red") if fault else paint("ok ", "green")
+        sys.stdout.write(f"{mark}  {name}{f': {fault}' if fault else ''}\n")
+    return 2 if problems else 0
+
+
+def _findings(state: StateDirectory) -> Iterator[tuple[str, str]]:
+    """Yield each thing looked at, and what is wrong with it ("" when nothing is)."""
+    yield _git()
+    yield _queue_program()
+    yield _disk(state)
+    try:
+        address = state.address()
+        yield f"server at {address.url}", ""
+    except ServerUnreachable:
+        yield "server (not running; start it with `arena up`)", ""
+    if (state.queue / "server.pid").exists():
+        yield from (("queue server", fault) for fault in asyncio.run(_queue(state)) or [""])
+
+
+def _git() -> tuple[str, str]:
+    git = shutil.which("git")
+    if git is None:
+        return "git", "not installed; install git 2.39 or newer"
+    version = subprocess.run([git, "version"], capture_output=True, text=True, check=False).stdout.split()[2]  # noqa: S603 - fixed words
+    numbers = tuple(int(part) for part in version.split(".")[:2])
+    return f"git {version}", "" if numbers >= MIN_GIT else "older than 2.39; install a newer one"
+
+
+def _queue_program() -> tuple[str, str]:
+    try:
+        return f"queue server program {find_server()}", ""
+    except QueueUnavailable as error:
+        return "queue server program", f"{error.message}; {error.hint}"
+
+
+def _disk(state: StateDirectory) -> tuple[str, str]:
+    try:
+        state.prepare()
+        free = shutil.disk_usage(state.root).free
+    except (ArenaError, OSError) as error:
+        return f"state directory {state.root}", str(error)
+    short = f"only {free // 1024**2} MiB free; make room" if free < MIN_FREE_BYTES else ""
+    return f"state directory {state.root}", short
+
+
+async def _queue(state: StateDirectory) -> list[str]:
+    from engine.queue.redis import RedisWorkQueue  # noqa: PLC0415 - only when a server is there
+
+    queue = RedisWorkQueue(f"unix://{state.queue / 'socket'}", installation=state.installation())
+    try:
+        return await queue.check()
+    except QueueUnavailable as error:
+        return [error.message]
+    finally:
+        await queue.close()

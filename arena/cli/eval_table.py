@@ -1,0 +1,49 @@
+"""What `arena eval` prints for a person: a line a cell, the failures, the verdict."""
+
+from typing import TextIO
+
+from arena.cli.screen import paint, printable, table
+from arena.evaluation import Evaluation
+from engine.items import Verdict
+from engine.results.reproduce import reproduce_command
+
+_SHOWN_FAILURES = 20
+
+
+def write_table(evaluation: Evaluation, out: TextIO) -> None:
+    """Write the table of cells, the first failures with the command that runs each again, and the verdict."""
+    summary = evaluation.results.summary()
+    rows = [
+        [scenario, provider, str(tally.counts.items), str(tally.counts.passed), str(tally.counts.failed), str(tally.counts.errors)]
+        for (scenario, provider), tally in summary.cells.items()
+    ]
+    out.write(table(["SCENARIO", "PROVIDER", "ITEMS", "PASSED", "FAILED", "ERRORS"], rows))
+    _write_failures(evaluation, out)
+    counts, rate = summary.total.counts, summary.rate
+    bounds = f" ({100 * rate.low:.1f} to {100 * rate.high:.1f})" if rate.low is not None and rate.high is not None else ""
+    share = 100 * counts.passed / counts.executed if counts.executed else 0.0
+    word, colour = {"pass": ("passed", "green"), "fail": ("failed", "red")}.get(summary.verdict.value, ("error", "red"))
+    cost = f"  ${summary.total.cost_usd:.4f}" if summary.total.cost_usd is not None else ""
+    mocked = "  MOCKED" if summary.identity.mocked else ""
+    out.write(f"\n{paint(word, colour, out)}  {counts.passed} of {counts.executed} items  pass rate {share:.1f} %{bounds}{cost}{mocked}\n")
+
+
+def _write_failures(evaluation: Evaluation, out: TextIO) -> None:
+    shown = 0
+    for record in evaluation.results.records():
+        if record.verdict in {Verdict.PASS, Verdict.SKIPPED}:
+            continue
+        shown += 1
+        if shown > _SHOWN_FAILURES:
+            out.write("\n… more failed items: --out DIR writes all of them\n")
+            return
+        item = evaluation.plan.items[record.index]
+        out.write(
+            f"\n{paint(record.verdict.value, 'red', out)}  {item.scenario} x {item.provider}  trial {item.trial}{f'  {item.perturbation}' if item.perturbation else ''}\n"
+        )
+        if record.error is not None:
+            out.write(f"  {record.error.kind}: {printable(record.error.message)}\n")
+        for check in record.failed:
+            where = f"turn {check.turn + 1}" if check.turn is not None else check.scope.value
+            out.write(f"  {where}: {check.name or check.type}: {printable(check.error or check.message or check.explanation)}\n")
+        out.write(f"  {reproduce_command(evaluation.plan, item)}\n")

@@ -1,0 +1,111 @@
+"""`arena eval PATH`: a bundle from disk, in this process, without a server."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from arena.cli.outcome import EXIT_ERROR, EXIT_FAIL, EXIT_PASS
+from arena.errors import UsageError
+
+_DEFAULT_CONCURRENCY = 16
+_EXIT_CODES = {"pass": EXIT_PASS, "fail": EXIT_FAIL, "error": EXIT_ERROR, "cancelled": EXIT_ERROR}
+
+
+class EvalFormat(StrEnum):
+    """How results are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's commands."""
+    app.command("eval")(evaluate)
+
+
+def evaluate(  # noqa: PLR0913 - one parameter an option
+    path: Annotated[Path, typer.Argument(help="Folder of the bundle, or its arena config file.", metavar="PATH")] = Path(),
+    scenario: Annotated[
+        list[str], typer.Option("--scenario", envvar="ARENA_SCENARIO", help="Only these scenarios; comma lists and repeats are taken.")
+    ] = [],  # noqa: B006
+    provider: Annotated[
+        list[str], typer.Option("--provider", envvar="ARENA_PROVIDER", help="Only these providers; comma lists and repeats are taken.")
+    ] = [],  # noqa: B006
+    trials: Annotated[
+        int | None,
+        typer.Option("--trials", envvar="ARENA_TRIALS", min=1, help="Repetitions of each scenario and provider.  [default: the scenario's]"),
+    ] = None,
+    mock_provider: Annotated[bool, typer.Option("--mock-provider", envvar="ARENA_MOCK_PROVIDER", help="Replace every provider by the mock.")] = False,  # noqa: FBT002
+    mock_config: Annotated[
+        Path | None, typer.Option("--mock-config", envvar="ARENA_MOCK_CONFIG", help="The mock's answers.  [default: each provider's own]")
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", envvar="ARENA_JOBS", min=1, help="Items in flight.")] = _DEFAULT_CONCURRENCY,
+    out: Annotated[
+        Path | None, typer.Option("--out", envvar="ARENA_OUT", help="Also write results.jsonl, summary.json, junit.xml and report.md here.")
+    ] = None,
+    output: Annotated[EvalFormat, typer.Option("--output", "-o", envvar="ARENA_OUTPUT_FORMAT", help="How to print.")] = EvalFormat.TABLE,
+) -> int:
+    """Run a bundle from disk; exit 0 pass, 1 fail, 2 bundle or usage, 3 error."""
+    from arena.evaluation import Evaluation, EvaluationRequest  # noqa: PLC0415 - the engine, only when it is needed
+
+    root, arena_file = locate(path)
+    request = EvaluationRequest(
+        root=root,
+        arena_file=arena_file,
+        scenarios=_words(scenario),
+        providers=_words(provider),
+        trials=trials,
+        mock=_mock(mock_provider, mock_config, root),
+        concurrency=jobs,
+    )
+    with Evaluation(request) as evaluation:
+        for warning in evaluation.warnings:
+            sys.stderr.write(f"warning: {warning}\n")
+        asyncio.run(evaluation.run())
+        if out is not None:
+            evaluation.results.write_files(out)
+        if output is EvalFormat.JSON:
+            evaluation.results.write_document(sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+        else:
+            from arena.cli.eval_table import write_table  # noqa: PLC0415 - not for JSON
+
+            write_table(evaluation, sys.stdout)
+        return _EXIT_CODES[evaluation.results.summary().verdict.value]
+
+
+def locate(path: Path) -> tuple[Path, str]:
+    """Return a bundle's folder and the name of its arena config file.
+
+    Raises:
+        UsageError: there is no such file or folder.
+    """
+    if path.is_dir():
+        return path.absolute(), "config.arena.yaml"
+    if path.is_file():
+        return path.parent.absolute(), path.name
+    raise UsageError(f"cannot find bundle '{path}'", hint="name the folder of a bundle, or its arena config file; `arena init DIR` makes one")
+
+
+def _words(lists: Sequence[str]) -> tuple[str, ...]:
+    return tuple(word.strip() for text in lists for word in text.split(",") if word.strip())
+
+
+def _mock(wanted: bool, config: Path | None, root: Path) -> str | None:  # noqa: FBT001 - the flag itself
+    """Return None without the mock, "" for each provider's own answers, or the absolute path of the answers.
+
+    A relative path is looked for where the command was typed, then in the bundle.
+    """
+    if config is not None and not wanted:
+        raise UsageError("cannot use --mock-config without --mock-provider", hint="add --mock-provider")
+    if config is None:
+        return "" if wanted else None
+    for candidate in (config.absolute(), root / config):
+        if candidate.is_file():
+            return str(candidate)
+    raise UsageError(f"cannot find mock config '{config}'", hint="name a file that exists, relative to here or to the bundle")

@@ -1,0 +1,57 @@
+"""What a run that has ended tells a person, and the exit code it stands for."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from arena.cli.listing import at_path
+from arena.cli.screen import paint, printable
+
+EXIT_PASS, EXIT_FAIL, EXIT_REFUSED, EXIT_ERROR = 0, 1, 2, 3
+
+_BY_VERDICT = {"pass": EXIT_PASS, "fail": EXIT_FAIL, "error": EXIT_ERROR, "cancelled": EXIT_ERROR}
+_NEVER_REFUSALS = {"Cancelled", "DeadlineExceeded", "WorkersFailed", "QueueLost"}
+_SHOWN_FAILURES = 5
+
+
+def exit_code(run: dict[str, Any]) -> int:
+    """Return 0 pass, 1 fail, 2 refused before the first item, 3 error or cancelled."""
+    verdict = at_path(run, ".status.result.summary.verdict")
+    if verdict is not None:
+        return _BY_VERDICT[str(verdict)]
+    return EXIT_ERROR if _ready(run, "reason") in _NEVER_REFUSALS else EXIT_REFUSED
+
+
+def verdict_lines(run: dict[str, Any], directory: Path) -> Iterator[str]:
+    """Yield the lines that say how a run ended: verdict, what it tested, the first failures, what to type next."""
+    from arena.cli.showing import failure_lines  # noqa: PLC0415 - reads results, which a refused run has none of
+
+    name, code = run["metadata"]["name"], exit_code(run)
+    word, colour = {EXIT_PASS: ("passed", "green"), EXIT_FAIL: ("failed", "red"), EXIT_REFUSED: ("refused", "red"), EXIT_ERROR: ("error", "red")}[
+        code
+    ]
+    if run["status"]["phase"] == "Cancelled":
+        word, colour = "cancelled", "yellow"
+    yield f"{paint(word, colour)}  {name}  {_what(run)}"
+    if code != EXIT_PASS:
+        yield f"  {printable(_ready(run, 'reason'))}: {printable(_ready(run, 'message'))}"
+    summary = at_path(run, ".status.result.summary")
+    if summary is None or code == EXIT_PASS:
+        return
+    yield from failure_lines(directory, limit=_SHOWN_FAILURES)
+    yield f"  arena show {name} --failed"
+
+
+def _what(run: dict[str, Any]) -> str:
+    commit = at_path(run, ".status.source.commit")
+    summary = at_path(run, ".status.result.summary") or {}
+    parts = [f"commit {commit[:12]}"] if commit else []
+    if summary:
+        parts.append(f"pass rate {summary['passRate']} % ({summary['passedItems']} of {summary['totalItems']})")
+        parts += [f"${summary['totalCost']}"] if "totalCost" in summary else []
+        parts += ["MOCKED"] if summary.get("mocked") else []
+    return "  ".join(parts)
+
+
+def _ready(run: dict[str, Any], field: str) -> str:
+    return str(at_path(run, f'.status.conditions[?(@.type=="Ready")].{field}') or "")

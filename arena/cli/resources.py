@@ -1,0 +1,192 @@
+"""`arena get`, `describe`, `apply` and `delete`: the objects of a running server, as kubectl shows them."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from arena.cli.applying import apply_object
+from arena.cli.client import Client, ServerRefused
+from arena.cli.describing import describe_object
+from arena.cli.listing import cells, columns_of, qualified
+from arena.cli.options import DEFAULT_STATE, Format, Namespace, Output, State, state_directory
+from arena.cli.screen import table
+from arena.errors import UsageError
+from reconcile.cluster.port import EVENT, KINDS, ResourceKind
+
+Kind = Annotated[str, typer.Argument(help="Kind of the objects: a name such as arenaruns, a short name such as arun, or KIND/NAME.")]
+Name = Annotated[str, typer.Argument(help="Name of one object.")]
+Files = Annotated[list[Path], typer.Option("--filename", "-f", help="File, folder or - for standard input; may be given again.")]
+Selector = Annotated[str, typer.Option("--selector", "-l", help="Labels that must be equal: key=value,…")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's commands."""
+    app.command("get")(get)
+    app.command("describe")(describe)
+    app.command("apply")(apply)
+    app.command("delete")(delete)
+
+
+def get(
+    kind: Kind,
+    name: Name = "",
+    namespace: Namespace = "default",
+    output: Output = Format.TABLE,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on and print every change.")] = False,  # noqa: FBT002 - a flag
+    selector: Selector = "",
+    state: State = DEFAULT_STATE,
+) -> None:
+    """Print objects as a table, YAML, JSON or names."""
+    resource, wanted = find_kind(kind, name)
+    client = Client.of(state_directory(state))
+    labels = dict(pair.split("=", 1) for pair in selector.split(",") if "=" in pair)
+    if wanted:
+        found = client.get(resource, namespace, wanted)
+        listing: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "List",
+            "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
+            "items": [found],
+        }
+    else:
+        listing = client.list(resource, namespace, labels)
+    _print(resource, listing, output, single=bool(wanted))
+    if watch:
+        _follow(client, resource, namespace, listing["metadata"]["resourceVersion"], (wanted, output))
+
+
+def _print(kind: ResourceKind, listing: dict[str, Any], output: Format, *, single: bool) -> None:
+    items: list[dict[str, Any]] = listing["items"]
+    match output:
+        case Format.JSON:
+            sys.stdout.write(json.dumps(items[0] if single else listing, indent=2, ensure_ascii=False) + "\n")
+        case Format.YAML:
+            sys.stdout.write(yaml.safe_dump(items[0] if single else listing, sort_keys=False, allow_unicode=True))
+        case Format.NAME:
+            sys.stdout.writelines(f"{qualified(kind)}/{item['metadata']['name']}\n" for item in items)
+        case _ if items:
+            columns = columns_of(kind, wide=output is Format.WIDE)
+            sys.stdout.write(table([column.name.upper() for column in columns], [cells(columns, item) for item in items]))
+        case _:
+            sys.stderr.write(f"No {kind.plural} found.\n")
+
+
+def _follow(client: Client, kind: ResourceKind, namespace: str, version: str, what: tuple[str, Format]) -> None:
+    wanted, output = what
+    columns = columns_of(kind, wide=output is Format.WIDE)
+    for _, changed in client.watch(kind, namespace, version):
+        if wanted and changed["metadata"]["name"] != wanted:
+            continue
+        if output in {Format.TABLE, Format.WIDE}:
+            sys.stdout.write("   ".join(cells(columns, changed)) + "\n")
+        else:
+            _print(kind, {"items": [changed]}, output, single=True)
+        sys.stdout.flush()
+
+
+def describe(kind: Kind, name: Name = "", namespace: Namespace = "default", state: State = DEFAULT_STATE) -> None:
+    """Show one object in words: spec, status, conditions, events."""
+    resource, wanted = find_kind(kind, name)
+    client = Client.of(state_directory(state))
+    found = [client.get(resource, namespace, wanted)] if wanted else client.list(resource, namespace)["items"]
+    events = client.list(EVENT, namespace)["items"]
+    for number, item in enumerate(found):
+        about = [event for event in events if event.get("involvedObject", {}).get("uid") == item["metadata"]["uid"]]
+        sys.stdout.write(("\n" if number else "") + describe_object(item, about))
+
+
+def apply(filename: Files, namespace: Namespace = "default", state: State = DEFAULT_STATE) -> None:
+    """Create or change the objects that files describe."""
+    client = Client.of(state_directory(state))
+    refused = 0
+    for source, document in _documents(filename):
+        try:
+            kind = _kind_of(document, source)
+            change = apply_object(client, kind, document, namespace)
+            sys.stdout.write(f"{qualified(kind)}/{document['metadata']['name']} {change}\n")
+        except ServerRefused as error:
+            refused += 1
+            sys.stderr.write(f"error: {source}: {error.message}\n")
+    if refused:
+        raise UsageError(f"cannot apply {refused} of the objects")
+
+
+def delete(
+    kind: Annotated[str, typer.Argument(help="Kind of the object, or KIND/NAME.")] = "",
+    name: Name = "",
+    filename: Files = [],  # noqa: B006 - typer reads the default, nobody changes it
+    namespace: Namespace = "default",
+    state: State = DEFAULT_STATE,
+) -> None:
+    """Delete an object by name, or the objects that files describe."""
+    client = Client.of(state_directory(state))
+    targets: list[tuple[ResourceKind, str, str]] = []
+    if kind:
+        resource, wanted = find_kind(kind, name)
+        if not wanted:
+            raise UsageError(f"cannot delete {resource.plural}: no name given", hint=f"arena delete {resource.singular} NAME")
+        targets.append((resource, namespace, wanted))
+    for source, document in _documents(filename):
+        targets.append((_kind_of(document, source), document["metadata"].get("namespace", namespace), document["metadata"]["name"]))
+    if not targets:
+        raise UsageError("cannot delete: no object named", hint="arena delete KIND NAME, or arena delete -f FILE")
+    for resource, where, wanted in targets:
+        client.delete(resource, where, wanted)
+        sys.stdout.write(f'{qualified(resource)} "{wanted}" deleted\n')
+
+
+def find_kind(word: str, name: str = "") -> tuple[ResourceKind, str]:
+    """Return the kind that a word names, and the object's name (`KIND/NAME` holds both).
+
+    Raises:
+        UsageError: no such kind; the hint lists all.
+    """
+    spelled, _, inner = word.partition("/")
+    wanted = spelled.lower()
+    for kind in KINDS.values():
+        if wanted in {kind.plural, kind.singular, qualified(kind), *kind.short_names}:
+            return kind, name or inner
+    raise UsageError(f"cannot find kind '{spelled}'", hint=f"the kinds are {', '.join(kind.plural for kind in KINDS.values())}")
+
+
+def _kind_of(document: dict[str, Any], source: str) -> ResourceKind:
+    kind = KINDS.get(str(document.get("kind")))
+    if kind is None or kind.api_version != document.get("apiVersion"):
+        raise UsageError(f"{source}: cannot apply {document.get('kind')} of {document.get('apiVersion')}: no such kind here")
+    if not isinstance(document.get("metadata"), dict) or not document["metadata"].get("name"):
+        raise UsageError(f"{source}: cannot apply {kind}: it has no metadata.name")
+    return kind
+
+
+def _documents(files: list[Path]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield every object of the files, with where it stands; a List yields its items."""
+    for path in files:
+        for source, text in _texts(path):
+            try:
+                documents = list(yaml.safe_load_all(text))
+            except yaml.YAMLError as error:
+                raise UsageError(f"cannot read '{source}': {error}") from error
+            for document in documents:
+                if isinstance(document, dict) and str(document.get("kind", "")).endswith("List") and isinstance(document.get("items"), list):
+                    yield from ((source, item) for item in document["items"])
+                elif isinstance(document, dict):
+                    yield source, document
+                elif document is not None:
+                    raise UsageError(f"cannot read '{source}': a document is not an object")
+
+
+def _texts(path: Path) -> Iterator[tuple[str, str]]:
+    if str(path) == "-":
+        yield "standard input", sys.stdin.read()
+        return
+    try:
+        files = sorted(file for file in path.iterdir() if file.suffix in {".yaml", ".yml", ".json"}) if path.is_dir() else [path]
+        for file in files:
+            yield str(file), file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read '{path}': {error}") from error

@@ -1,0 +1,167 @@
+"""`arena run`, `runs`, `show` and `logs`: start a run, wait for its verdict, read what came of it."""
+
+import secrets
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from arena.cli.client import Client, ServerRefused
+from arena.cli.listing import cells, columns_of
+from arena.cli.options import DEFAULT_STATE, Namespace, State, state_directory
+from arena.cli.outcome import exit_code, verdict_lines
+from arena.cli.progress import ProgressLine
+from arena.cli.screen import table
+from arena.cli.showing import show_run
+from arena.errors import UsageError
+from gitops.content import ContentVolume
+from reconcile.cluster.port import ARENA_JOB, ARENA_RUN
+from reconcile.job.runs import created, finished, run_object
+from reconcile.kinds.names import JOB_LABEL, MOCK_CONFIG, MOCK_PROVIDER
+from reconcile.naming import MAX_LABEL, fit, request_cause, run_names
+
+Run = Annotated[str, typer.Argument(help="Name of the run.", metavar="RUN")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's commands."""
+    app.command("run")(run)
+    app.command("runs")(runs)
+    app.command("show")(show)
+    app.command("logs")(logs)
+
+
+def run(  # noqa: PLR0913 - one parameter an option
+    job: Annotated[str, typer.Argument(help="Name of the ArenaJob.", metavar="JOB")],
+    ref: Annotated[str, typer.Option("--ref", envvar="ARENA_REF", help="Branch, tag or full SHA to test instead of the job's.")] = "",
+    wait: Annotated[bool, typer.Option("--wait", envvar="ARENA_WAIT", help="Show progress and exit with the verdict.")] = False,  # noqa: FBT002 - a flag
+    mock_provider: Annotated[bool, typer.Option("--mock-provider", envvar="ARENA_MOCK_PROVIDER", help="Replace every provider by the mock.")] = False,  # noqa: FBT002
+    mock_config: Annotated[str, typer.Option("--mock-config", envvar="ARENA_MOCK_CONFIG", help="The mock's answers, a file of the bundle.")] = "",
+    namespace: Namespace = "default",
+    state: State = DEFAULT_STATE,
+) -> int:
+    """Start a run of a job; with --wait, exit 0 pass, 1 fail, 2 refused, 3 error or cancelled."""
+    client = Client.of(state_directory(state))
+    owner = client.get(ARENA_JOB, namespace, job)
+    if owner["spec"].get("suspend"):
+        raise UsageError(f"cannot run job '{job}': it is suspended", hint="set its spec.suspend to false")
+    annotations = owner["metadata"].setdefault("annotations", {})
+    if mock_provider:
+        annotations[MOCK_PROVIDER] = "true"
+    if mock_config:
+        annotations[MOCK_CONFIG] = mock_config
+    started = _create(client, owner, ref)
+    name = started["metadata"]["name"]
+    if not wait:
+        sys.stdout.write(f"{name}\n")
+        sys.stderr.write(f"  arena get arun {name} --watch\n")
+        return 0
+    return wait_for(client, state_directory(state).content, started)
+
+
+def _create(client: Client, job: dict[str, Any], ref: str) -> dict[str, Any]:
+    """Create the run itself, named as the job controller would name it."""
+    cause = request_cause(secrets.token_hex(8))
+    for name in run_names(job["metadata"]["name"], job["metadata"]["uid"], cause):
+        try:
+            return client.create(ARENA_RUN, job["metadata"]["namespace"], run_object(job, name, cause, trigger="Manual", ref=ref))
+        except ServerRefused as error:
+            if error.reason != "AlreadyExists":
+                raise
+    raise UsageError(f"cannot name a run of job '{job['metadata']['name']}'")
+
+
+def wait_for(client: Client, content: Path, started: dict[str, Any]) -> int:
+    """Show a run's progress on stderr until it ends, print its verdict on stdout, and return the exit code."""
+    line = ProgressLine(sys.stderr)
+    ended = started
+    for ended in follow(client, started):
+        line.show(ended)
+        if finished(ended):
+            break
+    line.clear()
+    directory = ContentVolume(content).run(ended["metadata"]["namespace"], ended["metadata"]["name"])
+    sys.stdout.write("".join(f"{text}\n" for text in verdict_lines(ended, directory)))
+    return exit_code(ended)
+
+
+def follow(client: Client, started: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a run as it is now, then after each change; ends when the run is deleted or the server goes."""
+    metadata = started["metadata"]
+    while True:
+        current = client.get(ARENA_RUN, metadata["namespace"], metadata["name"])
+        yield current
+        try:
+            for kind, changed in client.watch(ARENA_RUN, metadata["namespace"], current["metadata"]["resourceVersion"]):
+                if changed["metadata"]["uid"] != metadata["uid"]:
+                    continue
+                if kind == "DELETED":
+                    raise UsageError(f"run '{metadata['name']}' was deleted before it ended")
+                yield changed
+        except ServerRefused as error:
+            if error.reason != "Expired":
+                raise
+
+
+def runs(
+    job: Annotated[str, typer.Argument(help="Only the runs of this job.", metavar="[JOB]")] = "",
+    wide: Annotated[bool, typer.Option("--wide", help="Show ref, trigger, workers and reason too.")] = False,  # noqa: FBT002 - a flag
+    namespace: Namespace = "default",
+    state: State = DEFAULT_STATE,
+) -> None:
+    """List runs, newest first."""
+    client = Client.of(state_directory(state))
+    labels = {JOB_LABEL: fit(job, MAX_LABEL)} if job else None
+    items = sorted(client.list(ARENA_RUN, namespace, labels)["items"], key=created, reverse=True)
+    if not items:
+        sys.stderr.write("No runs found.\n")
+        return
+    columns = columns_of(ARENA_RUN, wide=wide)
+    sys.stdout.write(table([column.name.upper() for column in columns], [cells(columns, item) for item in items]))
+
+
+def show(
+    name: Run,
+    failed: Annotated[bool, typer.Option("--failed", help="Show the conversations of the items that failed.")] = False,  # noqa: FBT002 - a flag
+    namespace: Namespace = "default",
+    state: State = DEFAULT_STATE,
+) -> None:
+    """Show what came of a run: verdict, commit, pass rates, and each failed item with the line that reproduces it."""
+    directory = state_directory(state)
+    found = Client.of(directory).get(ARENA_RUN, namespace, name)
+    show_run(found, ContentVolume(directory.content).run(namespace, name), transcripts=failed)
+
+
+def logs(
+    name: Run,
+    follow_on: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run ends.")] = False,  # noqa: FBT002 - a flag
+    namespace: Namespace = "default",
+    state: State = DEFAULT_STATE,
+) -> None:
+    """Print the logs of a run's workers."""
+    directory = state_directory(state)
+    client = Client.of(directory)
+    found = client.get(ARENA_RUN, namespace, name)
+    folder = directory.logs / namespace / name
+    offsets: dict[Path, int] = {}
+    while True:
+        ended = finished(found)
+        _print_new(folder, offsets)
+        if not follow_on or ended:
+            break
+        time.sleep(0.5)
+        found = client.get(ARENA_RUN, namespace, name)
+    if not offsets:
+        sys.stderr.write("No worker has written a log yet.\n")
+
+
+def _print_new(folder: Path, offsets: dict[Path, int]) -> None:
+    for path in sorted(folder.glob("*.log")):
+        with path.open(encoding="utf-8", errors="replace") as stream:
+            stream.seek(offsets.get(path, 0))
+            sys.stdout.writelines(f"{path.stem}: {line}" for line in stream)
+            offsets[path] = stream.tell()
+    sys.stdout.flush()

@@ -1,0 +1,36 @@
+"""What a person sees: errors, tables, colours. Standard library only, so that it costs nothing at start-up."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+from foundation.errors import ArenaError
+
+_COLOURS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "grey": "90", "bold": "1"}
+
+
+def print_error(error: ArenaError) -> None:
+    """Write `error: …`, and `hint: …` when there is a remedy, to stderr."""
+    sys.stderr.write(f"{paint('error:', 'red', sys.stderr)} {error.message}\n")
+    if error.hint:
+        sys.stderr.write(f"{paint('hint:', 'blue', sys.stderr)} {error.hint}\n")
+
+
+def paint(text: str, colour: str, stream: TextIO = sys.stdout) -> str:
+    """Return the text in a colour when the stream is a terminal and NO_COLOR is not set."""
+    if not stream.isatty() or os.environ.get("NO_COLOR"):
+        return text
+    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return lines in columns three spaces apart, as kubectl prints them."""
+    widths = [max(len(row[i]) for row in (columns, *rows)) for i in range(len(columns))]
+    lines = ["   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (columns, *rows)]
+    return "\n".join(lines) + "\n"
+
+
+def printable(text: str) -> str:
+    """Return the text without control characters, which could rewrite a terminal; newlines and tabs become spaces."""
+    return "".join(c if c.isprintable() else " " for c in text)

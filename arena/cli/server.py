@@ -1,0 +1,64 @@
+"""`arena up`: the whole installation in one process, until it is interrupted."""
+
+import asyncio
+import os
+import shlex
+import sys
+from typing import Annotated
+
+import typer
+import uvloop
+
+from arena.cli.options import DEFAULT_STATE, State, state_directory
+from arena.cli.screen import paint
+from arena.local.state import StateDirectory
+from arena.logging import configure_logging
+
+DEFAULT_PORT = 7420
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's commands."""
+    app.command("up")(up)
+
+
+def up(
+    host: Annotated[str, typer.Option("--host", envvar="ARENA_HOST", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", envvar="ARENA_PORT", min=0, max=65535, help="Port to listen on; 0 takes any free one.")
+    ] = DEFAULT_PORT,
+    max_workers: Annotated[
+        int,
+        typer.Option("--max-workers", envvar="ARENA_MAX_WORKERS", min=1, help="Worker processes at a time.  [default: cores]", show_default=False),
+    ] = os.cpu_count() or 1,
+    redis_url: Annotated[str, typer.Option("--redis-url", envvar="REDIS_URL", help="Queue server to use instead of our own.")] = "",
+    log_level: Annotated[str, typer.Option("--log-level", envvar="ARENA_LOG_LEVEL", help="debug, info, warning or error.")] = "warning",
+    state: State = DEFAULT_STATE,
+) -> None:
+    """Start the local installation: git server, controllers, queue and workers."""
+    from arena.wiring import LocalArena, LocalSettings  # noqa: PLC0415 - the whole house, only when it is started
+
+    configure_logging(log_level)
+    directory = state_directory(state)
+    directory.prepare()
+    with directory.lock():
+        arena = LocalArena(directory, LocalSettings(host, port, max_workers, redis_url))
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(arena.run(lambda url: _welcome(url, directory)))
+
+
+def _welcome(url: str, state: StateDirectory) -> None:
+    """Say where to push, how git gets its token, and what to type next."""
+    helper = credential_helper(state)
+    sys.stdout.write(
+        f"{paint('arena is up', 'bold')}  {url}  state {state.root}\n"
+        f"  clone URL   {url}/git/NAMESPACE/PROJECT.git\n"
+        f"  for git     git config --global credential.{url}.helper {shlex.quote(helper)}\n"
+        f"  next        arena apply -f PROJECT.yaml{'' if state.root.name == '.arena' else f' --state {state.root}'}\n"
+    )
+    sys.stdout.flush()
+
+
+def credential_helper(state: StateDirectory) -> str:
+    """Return the value of git's `credential.helper` that answers for this installation."""
+    return f"!{shlex.quote(sys.executable)} -m arena git-credential --state {shlex.quote(str(state.root))}"

@@ -1,0 +1,88 @@
+"""A run's results in words: rates, failed items, conversations, and the line that reproduces each."""
+
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from arena.cli.outcome import verdict_lines
+from arena.cli.screen import paint, printable, table
+from engine.errors import OutputUnavailable
+from engine.plan import Plan
+from engine.results.reader import read_failed_items, read_summary
+from engine.results.reproduce import reproduce_command
+
+_LONGEST_MESSAGE = 2000
+
+
+def show_run(run: dict[str, Any], directory: Path, *, transcripts: bool) -> None:
+    """Print a run that may still be going."""
+    status = run.get("status") or {}
+    if status.get("completionTime"):
+        first = next(iter(verdict_lines(run, directory)))
+        sys.stdout.write(f"{first}\n")
+    else:
+        sys.stdout.write(f"{run['metadata']['name']}  {status.get('phase', 'Pending')}  {(status.get('display') or {}).get('progress', '')}\n")
+    source = status.get("source") or {}
+    sys.stdout.write(f"  ref {source.get('ref', '?')}, commit {source.get('commit', 'not pinned yet')}\n")
+    ready = next((c for c in status.get("conditions", []) if c["type"] == "Ready"), None)
+    if ready is not None:
+        sys.stdout.write(f"  {ready['reason']}: {printable(ready['message'])}\n")
+    if (status.get("result") or {}).get("summary"):
+        sys.stdout.write(_matrix(directory))
+        sys.stdout.writelines(f"{line}\n" for line in failure_lines(directory, transcripts=transcripts))
+
+
+def _matrix(directory: Path) -> str:
+    try:
+        cells = read_summary(directory)["cells"]
+    except OutputUnavailable as error:
+        return f"  {error.message}\n"
+    rows = [[c["scenario"], c["provider"], str(c["items"]), str(c["passed"]), str(c["failed"]), str(c["errors"])] for c in cells]
+    return "\n" + table(["SCENARIO", "PROVIDER", "ITEMS", "PASSED", "FAILED", "ERRORS"], rows)
+
+
+def failure_lines(directory: Path, *, limit: int | None = None, transcripts: bool = False) -> Iterator[str]:
+    """Yield, for each failed item, its first failed check and the command that runs it again; with `transcripts`, its conversation."""
+    plan = _plan(directory)
+    items = {item.id: item for item in plan.items} if plan else {}
+    try:
+        for item in islice(read_failed_items(directory), limit):
+            yield ""
+            yield f"{paint(item['verdict'], 'red')}  {item['scenario']} x {item['provider']}  trial {item['trial']}{_variant(item)}"
+            yield from (f"  {printable(text)}" for text in _causes(item))
+            if transcripts:
+                yield from _conversation(item)
+            if plan is not None and item["item"] in items:
+                yield f"  {reproduce_command(plan, items[item['item']])}"
+    except OutputUnavailable as error:
+        yield f"  {error.message}"
+
+
+def _variant(item: dict[str, Any]) -> str:
+    return f"  {printable(item['perturbation'])}" if item["perturbation"] else ""
+
+
+def _causes(item: dict[str, Any]) -> Iterator[str]:
+    if item["error"]:
+        yield f"{item['error']['kind']}: {item['error']['message']}"
+    for check in item["checks"]["results"]:
+        if not check["passed"]:
+            where = f"turn {check['turn'] + 1}" if check["turn"] is not None else check["scope"]
+            said = check["error"] or check["message"] or check["explanation"]
+            yield f"{where}: {check['name'] or check['type']}: {said}"
+
+
+def _conversation(item: dict[str, Any]) -> Iterator[str]:
+    for message in item["messages"]:
+        text = str(message.get("content") or "")
+        calls = ", ".join(f"{call['name']}({call.get('arguments', '')})" for call in message.get("toolCalls") or [])
+        shown = text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}…"
+        yield f"    {message['role']:>9}  {printable(shown)}" + (f"  [{printable(calls)}]" if calls else "")
+
+
+def _plan(directory: Path) -> Plan | None:
+    """Return the run's plan; None when its directory is gone."""
+    files = sorted(directory.glob("plan-*.json")) if directory.is_dir() else []
+    return Plan.from_bytes(files[0].read_bytes()) if files else None

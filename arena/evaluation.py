@@ -1,0 +1,80 @@
+"""An evaluation in this process: the same plan, runner and results as a run, without git, queue or store."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from engine.bundle import load_bundle
+from engine.bundle.supported import check_supported
+from engine.conversation import ItemRunner
+from engine.items import Item
+from engine.plan import MockOverride, PlanRequest, WorkerOptions, make_plan
+from engine.results.collected import CollectedResults
+from engine.results.summary import RunIdentity
+from foundation.clock import SystemClock
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRequest:
+    """What to evaluate. `mock` is None without the mock, "" for each provider's own answers, or the path of the answers."""
+
+    root: Path
+    arena_file: str
+    scenarios: tuple[str, ...] = ()
+    providers: tuple[str, ...] = ()
+    trials: int | None = None
+    mock: str | None = None
+    concurrency: int = 16
+
+
+class Evaluation:
+    """One evaluation: planned when it is made, run once.
+
+    Raises (when made):
+        EngineError: the bundle, a filter or a feature is refused; nothing has run.
+    """
+
+    def __init__(self, request: EvaluationRequest) -> None:
+        self._request = request
+        self.bundle = load_bundle(request.root, request.arena_file)
+        self.warnings = self.bundle.warnings
+        self.plan = make_plan(
+            self.bundle,
+            PlanRequest(
+                arena_file=request.arena_file,
+                trials=request.trials,
+                include=(),
+                exclude=(),
+                providers=None,
+                mock=None if request.mock is None else MockOverride(config=request.mock or None, outside=True),
+                only_scenarios=request.scenarios,
+                only_providers=request.providers,
+            ),
+            WorkerOptions(concurrency=request.concurrency),
+        )
+        check_supported(self.bundle, self.plan)
+        self.results = CollectedResults(RunIdentity(repository=str(request.root)), self.plan)
+
+    async def run(self) -> None:
+        """Run every item, `concurrency` at a time; memory does not grow with their number."""
+        runner = ItemRunner(self.bundle, self.plan, SystemClock())
+        items = iter(self.plan.items)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(self._request.concurrency, len(self.plan.items))):
+                    group.create_task(self._work(runner, items))
+        finally:
+            await runner.close()
+
+    async def _work(self, runner: ItemRunner, items: Iterator[Item]) -> None:
+        for item in items:
+            self.results.add(await runner.run(item))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.results.close()

@@ -1,0 +1,213 @@
+"""Jobs as child processes of one machine.
+
+Reads batch/v1 Jobs from the store as a cluster's Job controller would, and writes their status. Knows only the Job: not what a run is.
+Level-triggered: each pass compares the Jobs with the process records, so a killed server finds its workers again.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from arena.local.processes import Processes, ProcessRecord
+from foundation.clock import Clock
+from reconcile.cluster.port import JOB, Cluster
+from reconcile.errors import Conflict, Gone, NotFound
+
+FINALIZER = "arena.omnia.altairalabs.ai/processes"
+LOOK_AGAIN_S = 1.0
+GRACE_S = 30.0
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What a worker process of this machine gets beyond its Job: the queue's address, the content volume, a place for logs."""
+
+    content: Path
+    logs: Path
+    environment: Callable[[], Mapping[str, str]]
+    max_workers: int
+
+
+class JobRunner:
+    """Runs the store's Jobs as processes, at most `max_workers` at a time."""
+
+    def __init__(self, cluster: Cluster, processes: Processes, host: Host, clock: Clock) -> None:
+        self._cluster = cluster
+        self._processes = processes
+        self._host = host
+        self._clock = clock
+        self._wake = asyncio.Event()
+        self._terminated: dict[str, float] = {}
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watch())
+            while True:
+                await self.sync()
+                await self._wait()
+
+    async def sync(self) -> None:
+        """Compare every Job with its processes once, and mend what differs."""
+        jobs = sorted((await self._cluster.list(JOB)).items, key=lambda job: (job["metadata"]["creationTimestamp"], job["metadata"]["name"]))
+        known = {job["metadata"]["uid"] for job in jobs}
+        for uid in self._processes.owners():
+            if uid not in known and self._end(uid):
+                self._processes.forget(uid)
+        for job in jobs:
+            try:
+                await self._sync_job(job)
+            except (Conflict, NotFound):
+                self._wake.set()
+            except OSError as error:
+                _log.error("cannot start worker", job=job["metadata"]["name"], error=str(error))
+
+    async def stop(self) -> None:
+        """End every process cleanly; they hand back what they have not begun."""
+        deadline = self._clock.monotonic() + GRACE_S
+        while self._active() and self._clock.monotonic() < deadline:
+            for uid in self._processes.owners():
+                self._end(uid)
+            await self._clock.sleep(0.05)
+
+    async def _sync_job(self, job: dict[str, Any]) -> None:
+        uid = job["metadata"]["uid"]
+        if job["metadata"].get("deletionTimestamp"):
+            if self._end(uid):
+                self._processes.forget(uid)
+                await self._finalizers(job, [f for f in job["metadata"].get("finalizers", []) if f != FINALIZER])
+            return
+        if FINALIZER not in job["metadata"].get("finalizers", []):
+            await self._finalizers(job, [*job["metadata"].get("finalizers", []), FINALIZER])
+            return
+        if await self._expired(job):
+            return
+        if not _finished(job):
+            await self._advance(job, uid)
+
+    async def _advance(self, job: dict[str, Any], uid: str) -> None:
+        records = {record.index: record for record in self._processes.records(uid)}
+        for index in range(job["spec"].get("completions", 1)):
+            record = self._observe(uid, records.get(index, ProcessRecord(index)))
+            if self._startable(uid, job, record) and self._active() < self._host.max_workers:
+                record = await self._start(job, record)
+            records[index] = record
+        status = self._status(job, uid, list(records.values()))
+        if status != job.get("status", {}):
+            await self._cluster.patch_status(JOB, job["metadata"]["namespace"], job["metadata"]["name"], status)
+
+    def _observe(self, uid: str, record: ProcessRecord) -> ProcessRecord:
+        """Account for a process that has ended. One that ended while nobody looked counts as neither done nor failed: it is started again."""
+        if record.pid == 0 or self._processes.running(uid, record):
+            return record
+        code = self._processes.exit_code(uid, record)
+        ended = replace(record, pid=0, started=0, done=code == 0, failures=record.failures + (1 if code else 0))
+        self._processes.save(uid, ended)
+        _log.info("worker ended", job_uid=uid, index=record.index, exit_code=code)
+        return ended
+
+    def _startable(self, uid: str, job: dict[str, Any], record: ProcessRecord) -> bool:
+        return not record.done and record.failures <= job["spec"].get("backoffLimitPerIndex", 0) and not self._processes.running(uid, record)
+
+    async def _start(self, job: dict[str, Any], record: ProcessRecord) -> ProcessRecord:
+        metadata, container = job["metadata"], job["spec"]["template"]["spec"]["containers"][0]
+        name = f"{metadata['name']}-{record.index}"
+        environment = {**os.environ, **self._environment(job, container), **self._host.environment(), "ARENA_WORKER": name}
+        labels = metadata.get("labels", {})
+        log = self._host.logs / metadata["namespace"] / labels.get("arena.omnia.altairalabs.ai/run", metadata["name"]) / f"{name}.log"
+        command = [sys.executable, "-m", *container["command"]]
+        started = await self._processes.start(metadata["uid"], record, command, environment=environment, log=log)
+        _log.info("worker started", job=metadata["name"], index=record.index, pid=started.pid)
+        return started
+
+    def _environment(self, job: dict[str, Any], container: dict[str, Any]) -> dict[str, str]:
+        """Return the container's variables, with its mount points turned into paths of this machine."""
+        mounts = {mount["mountPath"]: str(self._host.content / mount.get("subPath", "")) for mount in container.get("volumeMounts", [])}
+        return {entry["name"]: mounts.get(entry.get("value", ""), entry.get("value", "")) for entry in container.get("env", [])}
+
+    def _status(self, job: dict[str, Any], uid: str, records: list[ProcessRecord]) -> dict[str, Any]:
+        limit = job["spec"].get("backoffLimitPerIndex", 0)
+        done = [record.index for record in records if record.done]
+        failed = [record.index for record in records if not record.done and record.failures > limit]
+        status: dict[str, Any] = {
+            "startTime": job.get("status", {}).get("startTime") or self._now(),
+            "active": sum(self._processes.running(uid, record) for record in records),
+            "succeeded": len(done),
+            "failed": sum(record.failures for record in records),
+            "completedIndexes": ",".join(map(str, done)),
+            "failedIndexes": ",".join(map(str, failed)),
+        }
+        if len(done) + len(failed) == len(records):
+            kind, reason = ("Failed", "FailedIndexes") if failed else ("Complete", "CompletionsReached")
+            status["completionTime"] = self._now()
+            status["conditions"] = [{"type": kind, "status": "True", "reason": reason, "message": "", "lastTransitionTime": self._now()}]
+        return status
+
+    async def _expired(self, job: dict[str, Any]) -> bool:
+        ttl, ended = job["spec"].get("ttlSecondsAfterFinished"), job.get("status", {}).get("completionTime")
+        if ttl is None or ended is None:
+            return False
+        if datetime.fromisoformat(ended) + timedelta(seconds=ttl) > self._clock.now():
+            return False
+        await self._cluster.delete(JOB, job["metadata"]["namespace"], job["metadata"]["name"], uid=job["metadata"]["uid"])
+        return True
+
+    def _end(self, uid: str) -> bool:
+        """Ask a Job's processes to end, and after the grace period make them; True when none is left."""
+        alive = [record for record in self._processes.records(uid) if self._processes.running(uid, record)]
+        since = self._terminated.setdefault(uid, self._clock.monotonic())
+        patient = self._clock.monotonic() - since < GRACE_S
+        for record in alive:
+            self._processes.signal(uid, record, signal.SIGTERM if patient else signal.SIGKILL)
+        if not alive:
+            self._terminated.pop(uid, None)
+        return not alive
+
+    def _active(self) -> int:
+        return sum(self._processes.running(uid, record) for uid in self._processes.owners() for record in self._processes.records(uid))
+
+    async def _finalizers(self, job: dict[str, Any], finalizers: list[str]) -> None:
+        metadata = job["metadata"]
+        await self._cluster.patch(
+            JOB, metadata["namespace"], metadata["name"], {"metadata": {"finalizers": finalizers}}, resource_version=metadata["resourceVersion"]
+        )
+        self._wake.set()
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                listing = await self._cluster.list(JOB)
+                async for _ in self._cluster.watch(JOB, None, listing.resource_version):
+                    self._wake.set()
+            except Gone:
+                self._wake.set()
+
+    async def _wait(self) -> None:
+        """Wait for a changed Job, an ended child, or the next look at processes that are not our children."""
+        waits = [
+            asyncio.ensure_future(self._wake.wait()),
+            asyncio.ensure_future(self._processes.wait_any()),
+            asyncio.ensure_future(self._clock.sleep(LOOK_AGAIN_S)),
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waits:
+                task.cancel()
+            self._wake.clear()
+
+    def _now(self) -> str:
+        return self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _finished(job: dict[str, Any]) -> bool:
+    return any(c["type"] in {"Complete", "Failed"} and c["status"] == "True" for c in job.get("status", {}).get("conditions", []))

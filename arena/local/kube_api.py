@@ -1,0 +1,199 @@
+"""The embedded store as a Kubernetes-shaped REST API: the resource paths, verbs and Status errors that the CLI needs.
+
+A later issue widens it until kubectl works unchanged (discovery, tables, server-side apply); what is not there yet answers with a
+Status that says so. Knows the `Cluster` port only. Whoever mounts it checks who is calling.
+"""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from foundation.errors import ArenaError
+from reconcile.cluster.port import KINDS, Cluster, ResourceKind
+from reconcile.errors import AlreadyExists, Conflict, FieldError, Gone, Invalid, NotFound
+
+MAX_BODY_BYTES = 3 * 1024 * 1024
+MERGE_PATCH = "application/merge-patch+json"
+
+_STATUS_CODES: tuple[tuple[type[ArenaError], int, str], ...] = (
+    (NotFound, 404, "NotFound"),
+    (AlreadyExists, 409, "AlreadyExists"),
+    (Conflict, 409, "Conflict"),
+    (Invalid, 422, "Invalid"),
+    (Gone, 410, "Expired"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a path names: a collection (`name` is ""), an object, or an object's subresource."""
+
+    kind: ResourceKind
+    namespace: str
+    name: str
+    subresource: str
+
+
+def kube_api(cluster: Cluster) -> Starlette:
+    """Return the ASGI application for `/api` and `/apis`."""
+    endpoint = _Endpoint(cluster)
+    methods = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+    return Starlette(
+        routes=[
+            Route("/api/v1/{path:path}", endpoint.core, methods=methods),
+            Route("/apis/{group}/{version}/{path:path}", endpoint.grouped, methods=methods),
+        ],
+    )
+
+
+class _Endpoint:
+    """Answers requests on resource paths."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def core(self, request: Request) -> Response:
+        """Answer for the core group."""
+        return await self._answer(request, "", "v1")
+
+    async def grouped(self, request: Request) -> Response:
+        """Answer for a named group."""
+        return await self._answer(request, request.path_params["group"], request.path_params["version"])
+
+    async def _answer(self, request: Request, group: str, version: str) -> Response:
+        target = _target(group, version, request.path_params["path"])
+        if target is None:
+            return status_response(404, "NotFound", "the server could not find the requested resource")
+        try:
+            return await self._dispatch(request, target)
+        except ArenaError as error:
+            return error_response(error)
+
+    async def _dispatch(self, request: Request, target: Target) -> Response:
+        match request.method, bool(target.name), target.subresource:
+            case "GET", True, "" | "status":
+                return JSONResponse(await self._cluster.get(target.kind, target.namespace, target.name))
+            case "GET", False, "":
+                return await self._collection(request, target)
+            case "POST", False, "":
+                return JSONResponse(await self._cluster.create(await self._object(request, target)), status_code=201)
+            case "PUT", True, "":
+                return JSONResponse(await self._cluster.update(await self._object(request, target)))
+            case "PATCH", True, "":
+                return await self._patch(request, target)
+            case "DELETE", True, "":
+                await self._cluster.delete(target.kind, target.namespace, target.name)
+                return status_response(200, "", "", status="Success")
+            case _:
+                return status_response(405, "MethodNotAllowed", f"the server does not allow {request.method} on {target.kind.plural} here yet")
+
+    async def _collection(self, request: Request, target: Target) -> Response:
+        query = request.query_params
+        if query.get("watch") in {"true", "1"}:
+            events = self._cluster.watch(target.kind, target.namespace or None, query.get("resourceVersion", "0"))
+            return StreamingResponse(_lines(events), media_type="application/json")
+        listing = await self._cluster.list(target.kind, target.namespace or None, _equalities(query.get("labelSelector", "")))
+        return JSONResponse(
+            {
+                "apiVersion": target.kind.api_version,
+                "kind": f"{target.kind.kind}List",
+                "metadata": {"resourceVersion": listing.resource_version},
+                "items": list(listing.items),
+            },
+        )
+
+    async def _patch(self, request: Request, target: Target) -> Response:
+        if request.headers.get("content-type", "").partition(";")[0] != MERGE_PATCH:
+            return status_response(415, "UnsupportedMediaType", f"only {MERGE_PATCH} is supported yet")
+        patch = await _body(request)
+        return JSONResponse(await self._cluster.patch(target.kind, target.namespace, target.name, patch))
+
+    async def _object(self, request: Request, target: Target) -> dict[str, Any]:
+        body = await _body(request)
+        metadata = body.setdefault("metadata", {})
+        if not isinstance(metadata, dict):
+            raise Invalid([FieldError("metadata", "must be an object")], kind=target.kind.kind)
+        if target.kind.namespaced:
+            metadata.setdefault("namespace", target.namespace)
+        if target.name:
+            metadata.setdefault("name", target.name)
+        body.setdefault("apiVersion", target.kind.api_version)
+        body.setdefault("kind", target.kind.kind)
+        return body
+
+
+def _target(group: str, version: str, path: str) -> Target | None:
+    parts = [part for part in path.split("/") if part]
+    namespace = ""
+    if len(parts) >= 3 and parts[0] == "namespaces":  # noqa: PLR2004 - namespaces/{namespace}/{plural}
+        namespace, parts = parts[1], parts[2:]
+    if not 1 <= len(parts) <= 3:  # noqa: PLR2004 - plural[/name[/subresource]]
+        return None
+    kind = next((k for k in KINDS.values() if (k.group, k.version, k.plural) == (group, version, parts[0])), None)
+    if kind is None or (len(parts) > 1 and kind.namespaced and not namespace):
+        return None
+    name, subresource = (*parts[1:], "", "")[:2]
+    return Target(kind, namespace, name, subresource)
+
+
+def _equalities(selector: str) -> Mapping[str, str] | None:
+    pairs = [part.partition("=") for part in selector.split(",") if part]
+    return {key.strip(): value.lstrip("=").strip() for key, _, value in pairs} or None
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    data = b""
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > MAX_BODY_BYTES:
+            raise Invalid([FieldError("", f"the body is larger than {MAX_BODY_BYTES} bytes")])
+    try:
+        body = json.loads(data)
+    except ValueError as error:
+        raise Invalid([FieldError("", f"the body is not JSON: {error}")]) from error
+    if not isinstance(body, dict):
+        raise Invalid([FieldError("", "the body is not a JSON object")])
+    return body
+
+
+async def _lines(events: AsyncIterator[Any]) -> AsyncIterator[bytes]:
+    try:
+        async for event in events:
+            yield json.dumps({"type": event.type, "object": event.object}, separators=(",", ":")).encode() + b"\n"
+    except ArenaError as error:
+        yield json.dumps({"type": "ERROR", "object": _status_of(error)}).encode() + b"\n"
+
+
+def _status_of(error: ArenaError) -> dict[str, Any]:
+    code, reason = next(((code, reason) for kind, code, reason in _STATUS_CODES if isinstance(error, kind)), (500, "InternalError"))
+    return _status(code, reason, error.message, details={"hint": error.hint} if error.hint else None)
+
+
+def _status(code: int, reason: str, message: str, *, status: str = "Failure", details: dict[str, Any] | None = None) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": status,
+        "message": message,
+        "reason": reason,
+        "code": code,
+    }
+    return {**body, "details": details} if details else body
+
+
+def error_response(error: ArenaError) -> Response:
+    """Return a store's refusal as a Kubernetes Status."""
+    body = _status_of(error)
+    return JSONResponse(body, status_code=body["code"])
+
+
+def status_response(code: int, reason: str, message: str, *, status: str = "Failure") -> Response:
+    """Return a Kubernetes Status with the HTTP code it carries."""
+    return JSONResponse(_status(code, reason, message, status=status), status_code=code)

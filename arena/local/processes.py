@@ -1,0 +1,120 @@
+"""Worker processes of this machine: start, recognise after a restart of ours, end.
+
+Owns `processes/<job uid>/<index>.json` in the state directory. A process is known by its pid together with its start time, so a pid that the
+system has given to somebody else is never mistaken for ours. Must not know what a Job is.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from foundation.files import write_file
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRecord:
+    """One worker slot of a Job: how often it failed, whether it is done, and the process that fills it now (pid 0: none)."""
+
+    index: int
+    pid: int = 0
+    started: int = 0
+    failures: int = 0
+    done: bool = False
+
+
+class Processes:
+    """The worker processes that this installation started, this time or before."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._children: dict[tuple[str, int], asyncio.subprocess.Process] = {}
+
+    def owners(self) -> list[str]:
+        """Return the uids of the Jobs that have records."""
+        return sorted(entry.name for entry in self._folder.iterdir() if entry.is_dir()) if self._folder.is_dir() else []
+
+    def records(self, uid: str) -> list[ProcessRecord]:
+        """Return the slots of a Job, by index."""
+        folder = self._folder / uid
+        found = [ProcessRecord(**json.loads(path.read_bytes())) for path in folder.glob("[0-9]*.json")] if folder.is_dir() else []
+        return sorted(found, key=lambda record: record.index)
+
+    def running(self, uid: str, record: ProcessRecord) -> bool:
+        """Say whether the process of a slot is alive."""
+        child = self._children.get((uid, record.index))
+        if child is not None and child.pid == record.pid:
+            return child.returncode is None
+        return record.pid != 0 and start_time(record.pid) == record.started
+
+    def exit_code(self, uid: str, record: ProcessRecord) -> int | None:
+        """Return how the process of a slot ended; None when it was not our child, so nobody knows."""
+        child = self._children.get((uid, record.index))
+        return child.returncode if child is not None and child.pid == record.pid else None
+
+    async def start(self, uid: str, record: ProcessRecord, command: list[str], *, environment: Mapping[str, str], log: Path) -> ProcessRecord:
+        """Start a process in its own session, its output appended to `log`, and record it.
+
+        A kill between start and record leaves a worker that nobody knows: it takes items like any other and ends with the run.
+
+        Raises:
+            OSError: it could not be started or recorded.
+        """
+        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with log.open("ab") as stream:
+            child = await asyncio.create_subprocess_exec(
+                *command, env=dict(environment), stdin=asyncio.subprocess.DEVNULL, stdout=stream, stderr=stream, start_new_session=True
+            )
+        self._children[uid, record.index] = child
+        started = replace(record, pid=child.pid, started=start_time(child.pid) or 0)
+        self.save(uid, started)
+        return started
+
+    def save(self, uid: str, record: ProcessRecord) -> None:
+        """Write a slot's record."""
+        folder = self._folder / uid
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_file(folder / f"{record.index}.json", json.dumps(asdict(record)).encode(), mode=0o600)
+
+    def signal(self, uid: str, record: ProcessRecord, number: signal.Signals) -> None:
+        """Send a signal to a slot's process group, if it is still ours."""
+        if self.running(uid, record):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(record.pid, number)
+
+    def forget(self, uid: str) -> None:
+        """Remove the records of a Job whose processes have ended."""
+        folder = self._folder / uid
+        for path in folder.glob("*"):
+            path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        for key in [key for key in self._children if key[0] == uid]:
+            del self._children[key]
+
+    async def wait_any(self) -> None:
+        """Return when one of our own children has ended; never when there is none."""
+        waiting = [asyncio.ensure_future(child.wait()) for child in self._children.values() if child.returncode is None]
+        if not waiting:
+            await asyncio.Event().wait()
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waiting:
+                task.cancel()
+
+
+def start_time(pid: int) -> int | None:
+    """Return when a process started, in clock ticks since boot; None when there is none of that pid or it is a zombie.
+
+    Source: field 22 of /proc/[pid]/stat (proc(5)); field 2 may hold spaces and parentheses, so fields are counted from its end.
+    """
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else int(fields[19])

@@ -1,0 +1,197 @@
+"""The house put together: every port gets its adapter here, and nowhere else.
+
+Local mode only for now: SQLite store, directory as content volume, embedded queue server, Jobs as processes.
+"""
+
+import asyncio
+import contextlib
+import secrets
+import signal
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import uvicorn
+
+from arena.access import LocalAccess
+from arena.app import ArenaApp
+from arena.errors import UsageError
+from arena.local.job_runner import Host, JobRunner
+from arena.local.kube_api import kube_api
+from arena.local.processes import Processes
+from arena.local.state import StateDirectory
+from engine.queue.embedded import EmbeddedServer
+from engine.queue.redis import RedisWorkQueue
+from engine.version import ENGINE_VERSION
+from foundation.clock import Clock, SystemClock
+from gitops.content import ContentVolume, ProjectKey
+from gitops.repositories import Repositories
+from gitops.smart_http import SmartHTTP
+from gitops.snapshots import Snapshots
+from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, JOB, Cluster
+from reconcile.cluster.sqlite import SqliteCluster
+from reconcile.errors import NotFound
+from reconcile.job import JobReconciler
+from reconcile.kinds.admission import admit, admit_status
+from reconcile.kinds.names import REQUESTED_SYNC
+from reconcile.mapping import JobsOfProject, RunsOfProject, owner_of, project_of_ended_run
+from reconcile.project import ProjectReconciler
+from reconcile.run import RunReconciler, RunWorld
+from reconcile.runtime.controller import Controller
+
+SHUTDOWN_S = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSettings:
+    """What a person may choose of a local installation. `redis_url` "" starts a queue server of our own."""
+
+    host: str
+    port: int
+    max_workers: int
+    redis_url: str = ""
+
+
+class LocalArena:
+    """One running local installation on a state directory that the caller has locked."""
+
+    def __init__(self, state: StateDirectory, settings: LocalSettings, clock: Clock | None = None) -> None:
+        self._state = state
+        self._settings = settings
+        self._clock = clock or SystemClock()
+        self._queue_server = EmbeddedServer(state.root, clock=self._clock)
+
+    async def run(self, ready: Callable[[str], None]) -> None:
+        """Serve until SIGTERM or SIGINT; `ready` is called once with the address when everything answers.
+
+        Raises:
+            UsageError: the port is taken.
+            QueueUnavailable, StoreUnavailable: a part cannot start; the message says why.
+        """
+        listener = _listen(self._settings.host, self._settings.port)
+        url = f"http://{self._settings.host}:{listener.getsockname()[1]}"
+        with contextlib.closing(listener):
+            queue_url = self._settings.redis_url or await self._queue_server.start()
+            cluster = SqliteCluster(self._state.database, self._clock, admit=admit, admit_status=admit_status)
+            queue = RedisWorkQueue(queue_url, installation=self._state.installation())
+            try:
+                await self._serve(_Parts(cluster, queue, queue_url, url), listener, ready)
+            finally:
+                self._state.withdraw()
+                await queue.close()
+                await cluster.close()
+                if not self._settings.redis_url:
+                    await self._queue_server.stop()
+
+    async def _serve(self, parts: "_Parts", listener: socket.socket, ready: Callable[[str], None]) -> None:
+        volume = ContentVolume(self._state.content)
+        repositories, snapshots = Repositories(volume, self._clock), Snapshots(volume, self._clock)
+        access = LocalAccess(parts.cluster, self._state.token())
+        git = SmartHTTP(repositories, authorize=access.authorize_git, on_change=Announcer(parts.cluster).announce)
+        server = uvicorn.Server(_server_config(ArenaApp(git=git, kube=kube_api(parts.cluster), access=access)))
+        runner = JobRunner(parts.cluster, Processes(self._state.processes), self._host(parts.queue_url), self._clock)
+        world = RunWorld(
+            repositories,
+            snapshots,
+            volume,
+            parts.queue,
+            image=f"arena:{ENGINE_VERSION}",
+            installation=self._state.installation(),
+            max_workers=self._settings.max_workers,
+        )
+        controllers = self._controllers(parts, world)
+        async with asyncio.TaskGroup() as group:
+            background = [group.create_task(controller.run()) for controller in controllers]
+            background.append(group.create_task(runner.run()))
+            if not self._settings.redis_url:
+                background.append(group.create_task(self._queue_server.supervise()))
+            with _stop_on_signals(server):
+                serving = group.create_task(server.serve(sockets=[listener]))
+                while not server.started and not serving.done():
+                    await asyncio.sleep(0.01)
+                self._state.publish(parts.url)
+                ready(parts.url)
+                await serving
+            for task in background:
+                task.cancel()
+            await runner.stop()
+
+    def _controllers(self, parts: "_Parts", world: RunWorld) -> list[Controller]:
+        cluster, clock = parts.cluster, self._clock
+        project = ProjectReconciler(world.repositories, world.snapshots, world.volume, f"{parts.url}/git")
+        job = JobReconciler(world.repositories, world.volume)
+        return [
+            Controller(cluster, project, clock=clock, owns=[(ARENA_RUN, project_of_ended_run)]),
+            Controller(cluster, job, clock=clock, owns=[(ARENA_RUN, owner_of(ARENA_JOB)), (ARENA_PROJECT, JobsOfProject(cluster).keys)]),
+            Controller(cluster, RunReconciler(world), clock=clock, owns=[(JOB, owner_of(ARENA_RUN)), (ARENA_PROJECT, RunsOfProject(cluster).keys)]),
+        ]
+
+    def _host(self, queue_url: str) -> Host:
+        environment: Mapping[str, str] = {"ARENA_QUEUE_URL": queue_url, "ARENA_INSTALLATION": self._state.installation()}
+        return Host(content=self._state.content, logs=self._state.logs, environment=lambda: environment, max_workers=self._settings.max_workers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What must be there before anything is served."""
+
+    cluster: SqliteCluster
+    queue: RedisWorkQueue
+    queue_url: str
+    url: str
+
+
+class Announcer:
+    """Tells the project controller that a repository has changed: ten pushes become one look."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def announce(self, project: ProjectKey) -> None:
+        """Stamp the ArenaProject; one that is gone needs no look."""
+        stamp = {"metadata": {"annotations": {REQUESTED_SYNC: f"push-{secrets.token_hex(6)}"}}}
+        with contextlib.suppress(NotFound):
+            await self._cluster.patch(ARENA_PROJECT, project.namespace, project.name, stamp)
+
+
+def _server_config(app: ArenaApp) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        loop="none",
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=SHUTDOWN_S,
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise UsageError(
+            f"cannot listen on {host}:{port}: {error.strerror or error}", hint="choose another port with --port PORT, or 0 for any free one"
+        ) from error
+    listener.listen(512)
+    listener.setblocking(False)
+    return listener
+
+
+@contextlib.contextmanager
+def _stop_on_signals(server: uvicorn.Server) -> Iterator[None]:
+    """Let SIGTERM and SIGINT end the server, so that everything behind it is ended in order. uvicorn's own handlers raise them again too early."""
+    server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign, assignment]
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, lambda: setattr(server, "should_exit", True))
+    try:
+        yield
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)

@@ -1,0 +1,85 @@
+"""ArenaJob: what starts runs, which of them are active, which are kept.
+
+Owns scheduling only: what a run does is `reconcile.run`'s. Every run it creates has a cause, and a cause has one run.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gitops.content import ContentVolume, ProjectKey
+from gitops.repositories import Repositories
+from reconcile.cluster.port import ARENA_JOB, ResourceKind
+from reconcile.errors import Stalled
+from reconcile.job.history import prune
+from reconcile.job.pushes import PushWatch
+from reconcile.job.runs import JobRuns
+from reconcile.kinds.admission import spec_problems
+from reconcile.kinds.job import ArenaJobSpec
+from reconcile.kinds.job_checks import schedule_problems
+from reconcile.kinds.names import REQUESTED_RUN
+from reconcile.kinds.not_supported import unsupported_fields
+from reconcile.kinds.reasons import JobReason
+from reconcile.naming import first_cause, request_cause
+from reconcile.runtime.reconciler import Done, Pass, Result, Silent
+
+__all__ = ["JobReconciler"]
+
+
+class JobReconciler:
+    """Drive one ArenaJob: the runs that are due, the list of active ones, the history."""
+
+    kind: ResourceKind = ARENA_JOB
+
+    def __init__(self, repositories: Repositories, volume: ContentVolume) -> None:
+        self._repositories = repositories
+        self._volume = volume
+
+    async def reconcile(self, scope: Pass) -> Result:
+        """Do one pass over a job."""
+        if scope.deleting:
+            return Silent()
+        spec = ArenaJobSpec.model_validate(scope.obj["spec"])
+        runs = await JobRuns.of(scope)
+        runs.show(scope.status)
+        _check(scope.obj["spec"], spec)
+        if spec.suspend:
+            await self._suspend(scope)
+            return Done(JobReason.SUSPENDED, "suspended: no run starts until spec.suspend is false")
+        await self._start_first(scope, runs)
+        await self._start_requested(scope, runs)
+        if spec.on_push is not None:
+            project = ProjectKey(scope.key.namespace, spec.source_ref.name)
+            await PushWatch(scope, runs, self._repositories, project).look(spec, spec.on_push)
+        runs.show(scope.status)
+        await prune(scope, runs, spec, self._volume)
+        return Done(JobReason.SCHEDULED)
+
+    async def _suspend(self, scope: Pass) -> None:
+        scope.status.pop("nextScheduleTime", None)
+        ready: Mapping[str, Any] = next((c for c in scope.status.get("conditions", []) if c["type"] == "Ready"), {})
+        if ready.get("reason") != JobReason.SUSPENDED:
+            await scope.event("Normal", "Suspended", "no run starts until spec.suspend is false")
+
+    async def _start_first(self, scope: Pass, runs: JobRuns) -> None:
+        """Start the run of first sight. It is due only while no run of this job was ever made: pruning or deleting runs starts none."""
+        if not scope.status.get("lastRunRef") and not runs.all:
+            await runs.start(first_cause(), trigger="Manual")
+
+    async def _start_requested(self, scope: Pass, runs: JobRuns) -> None:
+        request = (scope.obj["metadata"].get("annotations") or {}).get(REQUESTED_RUN)
+        if request and request != scope.status.get("lastHandledRun"):
+            await runs.start(request_cause(request), trigger="Manual")
+            scope.status["lastHandledRun"] = request
+
+
+def _check(raw: Mapping[str, Any], spec: ArenaJobSpec) -> None:
+    """Refuse what keeps the job from ever starting a run by the clock; anything else is said by the run that meets it."""
+    problems = schedule_problems(raw)
+    if problems:
+        raise Stalled(JobReason.INVALID_SCHEDULE, f"{problems[0].path}: {problems[0].message}")
+    if spec.cron:
+        invalid = spec_problems(raw)
+        if invalid:
+            raise Stalled(JobReason.INVALID_SPEC, f"{invalid[0].path}: {invalid[0].message}")
+        fields = unsupported_fields("ArenaJob", raw)
+        raise Stalled(JobReason.NOT_SUPPORTED, f"not supported yet: {', '.join(f'spec.{field}' for field in fields)}")

@@ -1,0 +1,129 @@
+"""The runs of one job: found by its uid, created once a cause.
+
+Source: survival.md, "Names and causes".
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from reconcile.cluster.port import ARENA_JOB, ARENA_RUN, Object
+from reconcile.errors import AlreadyExists
+from reconcile.kinds.names import JOB_LABEL, MOCK_CONFIG, MOCK_PROVIDER, PREFIX, REQUESTED_REF, TRIGGER_LABEL
+from reconcile.kinds.run import TERMINAL_PHASES
+from reconcile.naming import MAX_LABEL, fit, run_names
+from reconcile.runtime.reconciler import Pass
+
+CAUSE = f"{PREFIX}/cause"
+"""Annotation on an ArenaRun: what it was created for; two controllers that see one cause create one run."""
+
+_COPIED = (MOCK_PROVIDER, MOCK_CONFIG, REQUESTED_REF)
+
+
+class JobRuns:
+    """The runs that a job's pass sees and makes, oldest first."""
+
+    def __init__(self, scope: Pass, runs: list[Object]) -> None:
+        self._scope = scope
+        self.all = runs
+
+    @classmethod
+    async def of(cls, scope: Pass) -> "JobRuns":
+        """Read the job's runs afresh: those that carry its uid."""
+        listing = await scope.cluster.list(ARENA_RUN, scope.key.namespace, {JOB_LABEL: fit(scope.key.name, MAX_LABEL)})
+        mine = [run for run in listing.items if any(owner["uid"] == scope.uid for owner in run["metadata"].get("ownerReferences", []))]
+        return cls(scope, sorted(mine, key=created))
+
+    @property
+    def active(self) -> list[Object]:
+        """The runs that have not finished."""
+        return [run for run in self.all if not finished(run)]
+
+    def of_cause(self, cause: str) -> Object | None:
+        """Return the run of a cause."""
+        return next((run for run in self.all if cause_of(run) == cause), None)
+
+    async def start(self, cause: str, *, trigger: str, ref: str = "", commit: str = "") -> Object:
+        """Create the run of a cause, or find it.
+
+        `commit` pins the template's ref to a SHA, and `ref` is then what the run shows as the ref that was asked for.
+        """
+        found = self.of_cause(cause)
+        if found is not None:
+            return found
+        for name in run_names(self._scope.key.name, self._scope.uid, cause):
+            try:
+                run = await self._scope.cluster.create(run_object(self._scope.obj, name, cause, trigger=trigger, ref=ref, commit=commit))
+            except AlreadyExists:
+                run = await self._scope.cluster.get(ARENA_RUN, self._scope.key.namespace, name)
+                if cause_of(run) != cause or not _owned(run, self._scope.uid):
+                    continue
+            else:
+                await self._scope.event("Normal", "RunCreated", f"created run {name} ({cause.partition(':')[0]})")
+            self.all.append(run)
+            return run
+        raise AssertionError("every name of a run was taken, although each is longer than the one before")
+
+    async def cancel(self, run: Object) -> None:
+        """Ask a run to stop."""
+        await self._scope.cluster.patch(ARENA_RUN, run["metadata"]["namespace"], run["metadata"]["name"], {"spec": {"cancelled": True}})
+
+    def show(self, status: dict[str, Any]) -> None:
+        """Write what the job's status says of its runs; the last one stays named after it was pruned."""
+        if self.all:
+            status["lastRunRef"] = _reference(self.all[-1])
+        status["active"] = [_reference(run) for run in self.active]
+        status["activeCount"] = len(self.active)
+
+
+def run_object(job: Object, name: str, cause: str, *, trigger: str, ref: str = "", commit: str = "") -> Object:
+    """Return the ArenaRun of a job for a cause, with a frozen copy of the job's spec.
+
+    `ref` replaces the template's; with `commit` the template is pinned to that SHA, and `ref` is what the run shows as asked for.
+    """
+    metadata = job["metadata"]
+    annotations = {key: value for key, value in (metadata.get("annotations") or {}).items() if key in _COPIED}
+    pinned = commit or ref
+    return {
+        "apiVersion": ARENA_RUN.api_version,
+        "kind": ARENA_RUN.kind,
+        "metadata": {
+            "name": name,
+            "namespace": metadata["namespace"],
+            "labels": {JOB_LABEL: fit(metadata["name"], MAX_LABEL), TRIGGER_LABEL: trigger},
+            "annotations": {**annotations, CAUSE: cause, **({REQUESTED_REF: ref} if ref else {})},
+            "ownerReferences": [
+                {
+                    "apiVersion": ARENA_JOB.api_version,
+                    "kind": ARENA_JOB.kind,
+                    "name": metadata["name"],
+                    "uid": metadata["uid"],
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                },
+            ],
+        },
+        "spec": {"jobRef": {"name": metadata["name"]}, "trigger": trigger, "template": {**job["spec"], **({"ref": pinned} if pinned else {})}},
+    }
+
+
+def created(run: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the order in which runs were created."""
+    return run["metadata"]["creationTimestamp"], run["metadata"]["name"]
+
+
+def finished(run: Mapping[str, Any]) -> bool:
+    """Say whether a run has ended."""
+    return (run.get("status") or {}).get("phase") in TERMINAL_PHASES
+
+
+def cause_of(run: Mapping[str, Any]) -> str:
+    """Return what a run was created for, "" for one that a person wrote."""
+    return str((run["metadata"].get("annotations") or {}).get(CAUSE, ""))
+
+
+def _owned(run: Mapping[str, Any], uid: str) -> bool:
+    return any(owner["uid"] == uid for owner in run["metadata"].get("ownerReferences", []))
+
+
+def _reference(run: Mapping[str, Any]) -> dict[str, str]:
+    return {"name": run["metadata"]["name"], "uid": run["metadata"]["uid"]}

@@ -1,0 +1,195 @@
+"""From files to a plan: read the bundle once, resolve the providers, write the plan, record its digest.
+
+Later passes read the plan and never plan again: a changed bundle, Provider or program changes nothing of a run that has begun.
+Source: survival.md, step 2.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from engine import errors as engine_errors
+from engine.bundle import load_bundle
+from engine.bundle.supported import check_supported
+from engine.plan import MockOverride, Plan, PlanRequest, WorkerOptions, make_plan
+from foundation.crash import crash_point
+from foundation.errors import ArenaError
+from foundation.files import write_file
+from reconcile.cluster.port import ARENA_RUN, WORKSPACE
+from reconcile.errors import Waiting
+from reconcile.kinds.admission import spec_problems
+from reconcile.kinds.names import MOCK_CONFIG, MOCK_PROVIDER
+from reconcile.kinds.not_supported import unsupported_fields
+from reconcile.run.providers import resolve_providers
+from reconcile.run.scope import RunRefused, RunScope
+
+OWNER_FILE = ".owner"
+
+_REASONS: tuple[tuple[type[ArenaError], str], ...] = (
+    (engine_errors.ArenaFileNotFound, "ArenaFileNotFound"),
+    (engine_errors.BundleInvalid, "BundleInvalid"),
+    (engine_errors.NoScenarios, "NoScenarios"),
+    (engine_errors.ProviderNotFound, "ProviderNotFound"),
+    (engine_errors.MatrixTooLarge, "MatrixTooLarge"),
+    (engine_errors.FeatureNotSupported, "NotSupported"),
+)
+"""Which reason of a run each refusal of the engine becomes."""
+
+
+async def check_template(run: RunScope) -> None:
+    """Refuse what is invalid, then what is not supported yet, before anything starts."""
+    if run.status.get("plan"):
+        return
+    template = run.spec["template"]
+    for problem in spec_problems(template, namespace=run.namespace):
+        raise RunRefused(problem.reason, f"{problem.path}: {problem.message}")
+    fields = unsupported_fields("ArenaJob", template)
+    if fields:
+        raise RunRefused(
+            "NotSupported",
+            f"not supported yet: {', '.join(f'spec.{field}' for field in fields)}",
+            hint="leave the field out, or wait for the release that brings it",
+        )
+    await _check_workspace(run)
+
+
+async def _check_workspace(run: RunScope) -> None:
+    """A Workspace's quotas and services would bind the run, and nothing honours them yet."""
+    for workspace in (await run.cluster.list(WORKSPACE)).items:
+        if workspace["spec"].get("namespace", {}).get("name") != run.namespace:
+            continue
+        fields = unsupported_fields("Workspace", workspace["spec"])
+        if fields:
+            raise RunRefused(
+                "NotSupported",
+                f"Workspace '{workspace['metadata']['name']}' sets what is not supported yet: {', '.join(f'spec.{field}' for field in fields)}",
+            )
+
+
+async def make_the_plan(run: RunScope) -> None:
+    """Read the run's plan, or make it, write it and pin it."""
+    pinned = run.status.get("plan")
+    if pinned:
+        run.plan = await _read(run, pinned["digest"])
+        return
+    await claim_output(run)
+    plan = await _plan(run)
+    crash_point("plan.made")
+    await asyncio.to_thread(write_file, plan_file(run.output, plan.digest), plan.to_bytes())
+    crash_point("plan.written")
+    run.status["plan"] = {
+        "digest": plan.digest,
+        "items": len(plan.items),
+        "scenarios": len(plan.scenarios),
+        "providers": len({item.provider for item in plan.items}),
+        "trials": plan.trials,
+    }
+    run.status["outputPath"] = run.world.volume.relative(run.namespace, run.output)
+    await run.scope.save()
+    run.plan = plan
+
+
+def plan_file(output: Path, digest: str) -> Path:
+    """Return where a run's plan lies."""
+    return output / f"plan-{digest.removeprefix('sha256:')}.json"
+
+
+async def _plan(run: RunScope) -> Plan:
+    source = run.status["source"]
+    template = run.template
+    request = PlanRequest(
+        arena_file=template.arena_file,
+        trials=template.trials,
+        include=tuple(template.scenarios.include) if template.scenarios else (),
+        exclude=tuple(template.scenarios.exclude) if template.scenarios else (),
+        providers=await resolve_providers(run),
+        mock=_mock(run.annotations),
+    )
+    path = run.world.volume.snapshot(run.project, source["commit"])
+    try:
+        return await asyncio.to_thread(_plan_from_disk, path, request, _options(run))
+    except engine_errors.EngineError as error:
+        reason = next((reason for kind, reason in _REASONS if isinstance(error, kind)), None)
+        if reason is None:
+            raise
+        raise RunRefused(reason, error.message, hint=error.hint) from error
+
+
+def _plan_from_disk(path: Path, request: PlanRequest, options: WorkerOptions) -> Plan:
+    bundle = load_bundle(path, request.arena_file)
+    plan = make_plan(bundle, request, options)
+    check_supported(bundle, plan)
+    return plan
+
+
+def _mock(annotations: Mapping[str, str]) -> MockOverride | None:
+    return MockOverride(config=annotations.get(MOCK_CONFIG)) if annotations.get(MOCK_PROVIDER) == "true" else None
+
+
+def _options(run: RunScope) -> WorkerOptions:
+    """Return what workers need to know, frozen with the plan."""
+    template = run.template
+    return WorkerOptions(
+        image=run.world.image,
+        concurrency=template.workers.concurrency,
+        item_timeout_s=template.item_timeout_s,
+        max_attempts=template.max_attempts,
+        retry_backoff_s=template.retry_backoff_s,
+        confidence=template.confidence,
+    )
+
+
+async def _read(run: RunScope, digest: str) -> Plan:
+    """Read the pinned plan from the volume, or from the queue's copy when the volume lost it."""
+    try:
+        data = await asyncio.to_thread(plan_file(run.output, digest).read_bytes)
+        plan = Plan.from_bytes(data)
+        if plan.digest == digest:
+            return plan
+    except (OSError, ValueError, engine_errors.EngineError):
+        pass
+    try:
+        data = await run.world.queue.plan(run.uid)
+    except (engine_errors.RunUnknown, engine_errors.RunSettled) as error:
+        raise RunRefused(
+            "QueueLost", f"cannot read the plan of run '{run.name}': neither the content volume nor the queue has it ({digest})"
+        ) from error
+    plan = Plan.from_bytes(data)
+    await claim_output(run)
+    await asyncio.to_thread(write_file, plan_file(run.output, digest), data)
+    return plan
+
+
+async def claim_output(run: RunScope) -> None:
+    """Make the run's directory its own. One that a dead run of the same name left is moved aside; a living one's is waited for."""
+    owner = await asyncio.to_thread(_claim, run.output, run.uid, run.world.installation)
+    if owner is None:
+        return
+    if any(other["metadata"]["uid"] == owner for other in (await run.cluster.list(ARENA_RUN, run.namespace)).items):
+        raise Waiting("StorageFailed", f"directory '{run.output.name}' belongs to another run that still exists ({owner})")
+    await asyncio.to_thread(_move_aside, run.output, owner)
+    await asyncio.to_thread(_claim, run.output, run.uid, run.world.installation)
+
+
+def _claim(output: Path, uid: str, installation: str) -> str | None:
+    """Return None when the directory is ours now, otherwise the uid of its owner."""
+    output.mkdir(mode=0o750, parents=True, exist_ok=True)
+    marker = output / OWNER_FILE
+    if not marker.exists():
+        write_file(marker, f"{uid} {installation}\n".encode())
+    owner = owner_of(output)
+    return None if owner == uid else owner
+
+
+def owner_of(output: Path) -> str:
+    """Return the uid that a run directory belongs to, "" when nothing says so."""
+    try:
+        return (output / OWNER_FILE).read_text(encoding="ascii").split(" ")[0].strip()
+    except OSError:
+        return ""
+
+
+def _move_aside(output: Path, owner: str) -> None:
+    trash = output.parent / ".trash"
+    trash.mkdir(exist_ok=True)
+    output.rename(trash / f"{output.name}-{owner}")

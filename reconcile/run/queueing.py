@@ -1,0 +1,85 @@
+"""From a plan to a queue: pin it, put the items, and find again what the queue's store lost.
+
+Source: survival.md, steps 3 and 8.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+from engine.errors import PutRefused, RunSettled, RunUnknown
+from engine.items import Item
+from engine.queue.port import RunMeta
+from engine.results.recovery import recover_records
+from foundation.crash import crash_point
+from reconcile.run.scope import RunRefused, RunScope
+
+CHUNK = 500
+
+
+async def pin_queue(run: RunScope) -> None:
+    """Pin the queue in the status, then the run in the queue; a queue that lost the run is rebuilt from the plan and the workers' lines."""
+    plan = run.planned()
+    if not run.status.get("queue"):
+        run.status["queue"] = {"source": "Default", "serviceGroup": run.template.service_group or ""}
+        await run.scope.save()
+    lost = bool(run.status.get("workers")) and not await _known(run)
+    budget = run.template.budget_limit
+    meta = RunMeta(plan.digest, len(plan.items), run.world.installation, float(budget) if budget else None)
+    try:
+        await run.world.queue.pin(run.uid, meta)
+        await run.world.queue.publish_plan(run.uid, plan.to_bytes())
+    except (PutRefused, RunSettled) as error:
+        raise RunRefused("QueueLost", f"the queue holds another run under this uid: {error.message}") from error
+    if lost:
+        await _rebuild(run)
+    run.state = await run.world.queue.state(run.uid)
+
+
+async def _known(run: RunScope) -> bool:
+    try:
+        state = await run.world.queue.state(run.uid)
+    except RunUnknown:
+        return False
+    return state.plan_digest == run.planned().digest
+
+
+async def _rebuild(run: RunScope) -> None:
+    """Count again what the workers' lines prove; `put_items` queues the rest, since a record refuses a second count."""
+    queue, counted = run.world.queue, 0
+    if run.stop:
+        await queue.stop(run.uid, run.stop["reason"])
+    records = await asyncio.to_thread(lambda: list(recover_records(run.output, run.planned())))
+    for start in range(0, len(records), CHUNK):
+        counted += await queue.record(run.uid, records[start : start + CHUNK])
+    total = len(run.planned().items)
+    await run.scope.event(
+        "Warning",
+        "QueueRebuilt",
+        f"the queue had lost the run: {counted} of {total} items were counted from the workers' lines, {total - counted} are queued again",
+    )
+
+
+async def put_items(run: RunScope) -> None:
+    """Put every chunk that is not there yet, then whatever the store lost since; a stopped run puts nothing."""
+    state = run.counted()
+    if state.stopped or run.stop:
+        return
+    items, queue = run.planned().items, run.world.queue
+    if not state.complete:
+        chunks = list(_chunks(items))
+        for number, chunk in enumerate(chunks):
+            crash_point("put.chunk")
+            await queue.put(run.uid, number, [(item.index, item.id) for item in chunk], last=number == len(chunks) - 1)
+    elif not state.whole:
+        lost = await queue.missing(run.uid)
+        await queue.put_again(run.uid, [(index, items[index].id) for index in lost])
+        if lost:
+            await run.scope.event("Warning", "QueueRebuilt", f"the queue had lost {len(lost)} items; they are queued again")
+    else:
+        return
+    run.state = await queue.state(run.uid)
+
+
+def _chunks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    for start in range(0, len(items), CHUNK):
+        yield items[start : start + CHUNK]

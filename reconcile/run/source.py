@@ -1,0 +1,115 @@
+"""From a ref to files: wait for the project, pin the commit, export the snapshot.
+
+Source: survival.md, step 1.
+"""
+
+from datetime import timedelta
+
+from gitops.content import is_full_commit
+from gitops.errors import RefNotFound, SnapshotUnexportable
+from gitops.snapshots import SnapshotLimits
+from reconcile.cluster.port import ARENA_PROJECT
+from reconcile.errors import NotFound, Waiting
+from reconcile.kinds.names import REQUESTED_REF
+from reconcile.kinds.project import ArenaProjectSpec, SnapshotPolicy
+from reconcile.run.scope import RunRefused, RunScope
+
+RETRY = timedelta(seconds=30)
+HOSTED = "hosted"
+
+
+async def await_project(run: RunScope) -> None:
+    """Wait until the project is Ready; a run that has pinned its commit needs it no more.
+
+    A full SHA gets its keep-ref at first sight, before the wait, so that no gc takes the commit meanwhile.
+    """
+    if run.status.get("source"):
+        return
+    ref = run.template.ref or ""
+    if is_full_commit(ref) and await run.world.repositories.exists(run.project):
+        await _keep(run, ref)
+    name = run.project.name
+    try:
+        project = await run.cluster.get(ARENA_PROJECT, run.namespace, name)
+    except NotFound as error:
+        raise _not_ready(run, f"ArenaProject '{name}' does not exist") from error
+    if "deletionTimestamp" in project["metadata"]:
+        raise _not_ready(run, f"ArenaProject '{name}' is being deleted")
+    ready = next((c for c in project.get("status", {}).get("conditions", []) if c["type"] == "Ready"), None)
+    if ready is None or ready["status"] != "True":
+        cause = f"{ready['reason']}: {ready['message']}" if ready else "it has not been looked at yet"
+        raise _not_ready(run, f"ArenaProject '{name}' is not Ready ({cause})")
+
+
+def _not_ready(run: RunScope, message: str) -> Waiting:
+    run.scope.condition("SourceValid", "False", "ProjectNotReady", message)
+    return Waiting("ProjectNotReady", message, RETRY)
+
+
+async def _keep(run: RunScope, commit: str) -> None:
+    try:
+        await run.world.repositories.resolve(run.project, commit)
+    except RefNotFound:
+        return
+    await run.world.repositories.pin(run.project, run.uid, commit)
+
+
+async def pin_commit(run: RunScope) -> None:
+    """Resolve the ref, once and for all: keep-ref first, then `status.source`, then comes the export."""
+    if run.status.get("source"):
+        return
+    project = await run.cluster.get(ARENA_PROJECT, run.namespace, run.project.name)
+    ref = run.template.ref or project["status"]["defaultBranch"]
+    try:
+        resolved = await run.world.repositories.resolve(run.project, ref)
+    except RefNotFound as error:
+        run.scope.condition("SourceValid", "False", "RefNotFound", error.message)
+        raise RunRefused("RefNotFound", error.message, hint=error.hint) from error
+    if resolved.ambiguous:
+        await run.scope.event("Normal", "AmbiguousRef", f"'{ref}' names a branch and a tag; as git does, {resolved.ref} was taken")
+    await run.world.repositories.pin(run.project, run.uid, resolved.commit)
+    path = run.world.volume.snapshot(run.project, resolved.commit)
+    run.status["source"] = {
+        "repository": HOSTED,
+        "ref": run.annotations.get(REQUESTED_REF) or ref,
+        "commit": resolved.commit,
+        "contentPath": run.world.volume.relative(run.namespace, path),
+    }
+    run.status.setdefault("display", {})["commit"] = resolved.commit[:12]
+    run.scope.condition("SourceValid", "True", "Pinned", f"{ref} is commit {resolved.commit}")
+    await run.scope.save()
+
+
+async def export_snapshot(run: RunScope) -> None:
+    """See to it that the commit's files are there, in every pass of a run that still needs them."""
+    commit = run.status["source"]["commit"]
+    if run.status.get("snapshotDigest") and await run.world.snapshots.find(run.project, commit) is not None:
+        return
+    try:
+        snapshot = await run.world.snapshots.export(run.project, commit, await _limits(run))
+    except SnapshotUnexportable as error:
+        raise RunRefused("SnapshotUnexportable", error.message, hint=error.hint) from error
+    digest = run.status.get("snapshotDigest")
+    if digest and digest != snapshot.digest:
+        raise RunRefused(
+            "SnapshotUnexportable",
+            f"cannot export commit {commit[:12]} again: its files are not what they were (digest {snapshot.digest} instead of {digest})",
+        )
+    if not digest:
+        run.status["snapshotDigest"] = snapshot.digest
+        await run.scope.save()
+        for path in snapshot.lfs_pointers[:10]:
+            await run.scope.event("Warning", "LFSPointer", f"'{path}' is a Git LFS pointer and was exported as it is")
+
+
+async def _limits(run: RunScope) -> SnapshotLimits:
+    try:
+        project = await run.cluster.get(ARENA_PROJECT, run.namespace, run.project.name)
+    except NotFound:
+        return SnapshotLimits()
+    return snapshot_limits(ArenaProjectSpec.model_validate(project["spec"]).snapshots)
+
+
+def snapshot_limits(policy: SnapshotPolicy) -> SnapshotLimits:
+    """Return the exporter's limits for a project's `spec.snapshots`."""
+    return SnapshotLimits(max_files=policy.max_files, max_bytes=policy.max_bytes)
