@@ -4,7 +4,7 @@ Objects are plain JSON dicts, in and out; a returned dict is the caller's own co
 tests/contracts/test_cluster*.py states each of them once for every adapter.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -245,7 +245,9 @@ class Cluster(Protocol):
             Conflict: it is not the object of that uid or version.
         """
 
-    def watch(self, kind: ResourceKind, namespace: str | None, resource_version: str, *, labels: Labels | None = None) -> AsyncIterator[WatchEvent]:
+    def watch(
+        self, kind: ResourceKind, namespace: str | None, resource_version: str, *, labels: Labels | None = None
+    ) -> AsyncGenerator[WatchEvent, None]:
         """Yield every change after `resource_version` in order, then wait for more, until the caller stops or the store closes.
 
         From "" or "0" the present objects come first, as ADDED. With labels, entering the selection is ADDED and leaving it DELETED.

@@ -6,7 +6,7 @@ one event loop: watches are woken by this process's own commits, without polling
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -112,7 +112,7 @@ class SqliteCluster:
 
     async def watch(
         self, kind: ResourceKind, namespace: str | None, resource_version: str, *, labels: Labels | None = None
-    ) -> AsyncIterator[WatchEvent]:
+    ) -> AsyncGenerator[WatchEvent, None]:
         """Yield changes (see `Cluster.watch`)."""
         selector, changed = _selector(labels), asyncio.Event()
         self._watches[changed] = kind.kind
