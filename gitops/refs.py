@@ -70,7 +70,7 @@ def ref_name_problem(name: str) -> str | None:
 
 def _length_problem(name: str) -> str | None:
     parts = [len(part.encode("utf-8")) for part in name.split("/")]
-    return "it is too long" if max(parts) > _LONGEST_PART_BYTES or sum(parts) > _LONGEST_BYTES else None
+    return "it is too long" if max(parts) > _LONGEST_PART_BYTES or sum(parts) + len(parts) > _LONGEST_BYTES else None
 
 
 class _Resolution:

@@ -11,7 +11,7 @@ from gitops.tree_names import fold, shown
 TARGET_LIMIT_BYTES = 1024
 
 _MAX_HOPS = 40  # Linux: MAXSYMLINKS
-_MAX_STEPS = 512  # components walked for one link; bounds the work that a hostile tree can ask for
+_MAX_STEPS = 1024  # components walked for one link; bounds the work that a hostile tree can ask for
 
 
 class LinkMap:
@@ -28,7 +28,7 @@ class LinkMap:
                 self._longest = max(self._longest, len(place))
 
     def problem(self, path: str) -> str | None:
-        """Say what is wrong with the link at `path`: `leaves the tree (target '../x')`, `runs in a circle (…)`, …; None when it stays inside.
+        """Say what is wrong with the link at `path`: `leaves the tree (target '../x')`, `runs in a circle or …`, …; None when it stays inside.
 
         A link to nothing is sound: it stays inside whatever comes there.
         """
@@ -71,7 +71,7 @@ class LinkMap:
                 continue
             hops += 1
             if hops > _MAX_HOPS:
-                return "runs in a circle"
+                return f"runs in a circle or through more than {_MAX_HOPS} links"
             if following.startswith("/"):
                 return "leaves the tree"
             position.pop()
