@@ -1,0 +1,124 @@
+"""What a push may do: which refs, which faults of history, how much.
+
+Owns the rules that need nothing but the list of refs, the settings under which git itself refuses the rest, and the words of every refusal. Rules about
+trees and blobs are checked in the quarantine by `push_check`. Must not know how a push arrives.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gitops.receive_protocol import RefCommand
+from gitops.tree_rules import SnapshotLimits
+
+MAIN_REF = b"refs/heads/main"
+MAIN_PUSH = "git push origin HEAD:main"
+
+# Faults of bygone tools that old public histories carry: they harm nobody, so they are only said.
+HARMLESS_FAULTS = (
+    "badDate",
+    "badDateOverflow",
+    "badEmail",
+    "badName",
+    "badTagName",
+    "badTimezone",
+    "missingEmail",
+    "missingNameBeforeEmail",
+    "missingSpaceBeforeDate",
+    "missingSpaceBeforeEmail",
+    "missingTaggerEntry",
+    "multipleAuthors",
+    "nulInCommit",
+    "zeroPaddedDate",
+    "zeroPaddedFilemode",
+)
+# Faults that push_check finds itself, in every new tree, because it can name the path.
+FAULTS_CHECKED_WITH_PATH = ("badFilemode", "emptyName", "fullPathname", "hasDot", "hasDotdot", "hasDotgit")
+
+_FSCK_FAULT = re.compile(r"error: object ([0-9a-f]{40,64}): (\w+): (.*)")
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class PushPolicy:
+    """What one project allows. `force_remedy` tells the user how a forced push could be allowed here."""
+
+    allow_force: bool = False
+    max_pack_bytes: int = 256 * _MIB
+    max_blob_bytes: int = 64 * _MIB
+    limits: SnapshotLimits = field(default_factory=SnapshotLimits)
+    force_remedy: str = "merge instead, or have the project allow force pushes"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a push is refused: a short cause for each ref at fault, and the lines that the user reads."""
+
+    causes: Mapping[bytes, str]
+    words: Sequence[str]
+
+
+def refuse_commands(commands: Sequence[RefCommand], policy: PushPolicy) -> Refusal | None:
+    """Say why the refs of a push cannot be moved; None when git may try. One bad ref refuses the whole push, so that a refused push changes nothing."""
+    causes: dict[bytes, str] = {}
+    words: list[str] = []
+    for command in commands:
+        if command.ref != MAIN_REF:
+            causes[command.ref] = "only main is hosted"
+            if len(words) < 10:  # noqa: PLR2004 - enough to read
+                words.append(_other_ref(command))
+        elif command.deletes and not policy.allow_force:
+            causes[command.ref] = "deletion is not allowed"
+            words.append(f"error: cannot delete 'main': its commits would be lost; {policy.force_remedy}")
+    return Refusal(causes, words) if causes else None
+
+
+def refuse_pack_size(commands: Sequence[RefCommand], policy: PushPolicy) -> Refusal:
+    """Return the refusal of a push whose pack is larger than the policy allows."""
+    limit = policy.max_pack_bytes
+    shown = f"{limit / _MIB:g} MiB" if limit >= _MIB else f"{limit} bytes"
+    words = f"error: cannot accept the push: its pack is larger than {shown}; push the history in parts, or keep large files elsewhere"
+    return Refusal({command.ref: "pack too large" for command in commands}, [words])
+
+
+def explain_report(fates: Mapping[str, str], said: Sequence[str], policy: PushPolicy) -> tuple[list[str], str]:
+    """Turn what receive-pack reports into (lines for the user, the cause to report instead of a bare unpacker error; empty: as it is)."""
+    unpack = fates.get("unpack", "ok")
+    if unpack != "ok":
+        fault = next((match for line in said if (match := _FSCK_FAULT.search(line))), None)
+        if fault is None:
+            return [f"error: cannot accept the push: the pack is damaged or incomplete ({unpack}); run `git fsck`, then push again"], unpack
+        object_id, check, detail = fault[1], fault[2], fault[3]
+        line = f"error: cannot accept object {object_id}: check '{check}' fails ({detail}); rewrite the commits that hold it, then push again"
+        return [line], f"object {object_id[:12]} fails check '{check}'"
+    if "non-fast-forward" in fates.values():
+        return [f"error: cannot replace 'main': commits would be lost; {policy.force_remedy}"], ""
+    return [], ""
+
+
+def receive_settings(policy: PushPolicy) -> dict[str, str]:
+    """Return the git settings of one receive-pack. They are the second line behind `refuse_commands`: git alone would refuse the same refs."""
+    allowed = "false" if policy.allow_force else "true"
+    return {
+        "receive.fsckObjects": "true",
+        **{f"receive.fsck.{fault}": "warn" for fault in HARMLESS_FAULTS},
+        **{f"receive.fsck.{fault}": "ignore" for fault in FAULTS_CHECKED_WITH_PATH},
+        "receive.unpackLimit": "1",
+        "receive.maxInputSize": str(policy.max_pack_bytes + 65536),
+        "receive.autogc": "false",
+        "receive.denyNonFastForwards": allowed,
+        "receive.denyDeletes": allowed,
+        "receive.denyDeleteCurrent": "ignore" if policy.allow_force else "refuse",
+        "receive.denyCurrentBranch": "ignore",
+        "receive.advertisePushOptions": "false",
+        "receive.shallowUpdate": "false",
+        "receive.hideRefs": "refs",
+        "receive.hideRefs#2": f"!{MAIN_REF.decode()}",
+        "transfer.hideRefs": "refs/arena",
+        "transfer.advertiseSID": "false",
+    }
+
+
+def _other_ref(command: RefCommand) -> str:
+    verb = "delete" if command.deletes else "push to"
+    return f"error: cannot {verb} '{command.name}': only 'refs/heads/main' is hosted here; use `{MAIN_PUSH}`"

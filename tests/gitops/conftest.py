@@ -1,0 +1,200 @@
+"""What the tests of gitops share: a volume, repositories, the server under a real uvicorn on a free port, and the real git client."""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+import uvicorn
+
+from foundation.clock import SystemClock
+from gitops.content import ContentVolume, ProjectKey
+from gitops.errors import Forbidden, Unauthenticated
+from gitops.push_policy import PushPolicy
+from gitops.repositories import Repositories
+from gitops.smart_http import Access, ServerLimits, SmartHTTP
+
+PROJECT = ProjectKey("team", "support")
+DEADLINE_S = 20.0
+
+
+@dataclass(frozen=True)
+class GitRun:
+    """How a git client ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+class GitClient:
+    """The real git client of a person without any configuration."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+
+    async def __call__(self, *arguments: str, cwd: Path | None = None, check: bool = True, env: Mapping[str, str] | None = None) -> GitRun:
+        """Run git; with `check`, a failure fails the test."""
+        process = await asyncio.create_subprocess_exec(
+            "git",
+            *arguments,
+            cwd=cwd or self._home,
+            env={**self.environment, **(env or {})},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, err = await process.communicate()
+        run = GitRun(process.returncode or 0, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
+        assert not check or run.status == 0, f"git {' '.join(arguments)}: {run.err}"
+        return run
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Nothing but what git needs."""
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self._home),
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_AUTHOR_NAME": "Jane",
+            "GIT_AUTHOR_EMAIL": "jane@example.com",
+            "GIT_COMMITTER_NAME": "Jane",
+            "GIT_COMMITTER_EMAIL": "jane@example.com",
+            "LC_ALL": "C",
+        }
+
+    async def commit(self, work: Path, files: Mapping[str, str | bytes], message: str = "change") -> str:
+        """Write files, commit all, and return the commit."""
+        for name, content in files.items():
+            path = work / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        await self("add", "-A", cwd=work)
+        await self("commit", "-q", "-m", message, cwd=work)
+        return (await self("rev-parse", "HEAD", cwd=work)).out.strip()
+
+
+@dataclass
+class Authority:
+    """An authorizer that a test turns about: open by default, or asking for a password."""
+
+    policy: PushPolicy = field(default_factory=PushPolicy)
+    password: str = ""
+    read_only: bool = False
+    asked: list[tuple[str, str, bool]] = field(default_factory=list)
+
+    async def __call__(self, headers: Mapping[str, str], namespace: str, project: str, *, write: bool) -> Access:
+        """Grant, or say what is missing."""
+        self.asked.append((namespace, project, write))
+        if self.password and headers.get("authorization") != self.password:
+            raise Unauthenticated("cannot tell who you are", hint="use the token as the password")
+        if self.read_only and write:
+            raise Forbidden("cannot push to 'support': you may only read it")
+        return Access(ProjectKey(namespace, project), self.policy)
+
+    def allow(self, **changes: object) -> None:
+        """Change the policy."""
+        self.policy = replace(self.policy, **changes)  # type: ignore[arg-type]
+
+
+class Changes(list[ProjectKey]):
+    """What `on_change` heard; raises `failure` when a test sets it."""
+
+    failure: Exception | None = None
+
+    async def __call__(self, project: ProjectKey) -> None:
+        """Remember one change."""
+        self.append(project)
+        if self.failure is not None:
+            raise self.failure
+
+
+@dataclass
+class GitServer:
+    """A running server and what stands behind it."""
+
+    address: str
+    repositories: Repositories
+    authority: Authority
+    changes: Changes
+
+    def url(self, project: ProjectKey = PROJECT) -> str:
+        """Return the clone URL."""
+        return f"http://{self.address}/git/{project.namespace}/{project.name}.git"
+
+    def path(self, project: ProjectKey = PROJECT) -> Path:
+        """Return the bare repository."""
+        return self.repositories.volume.repository(project)
+
+
+class _Uvicorn(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextlib.asynccontextmanager
+async def serving(application: SmartHTTP) -> AsyncIterator[str]:
+    """Serve an application on a free port of this machine; yields `host:port`."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        config = uvicorn.Config(application, lifespan="off", log_level="warning", ws="none", timeout_graceful_shutdown=2)
+        server = _Uvicorn(config)
+        task = asyncio.create_task(server.serve(sockets=[listener]))
+        async with asyncio.timeout(DEADLINE_S):
+            while not server.started:
+                await asyncio.sleep(0.001)
+        try:
+            yield f"127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            await task
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> ContentVolume:
+    """An empty content volume."""
+    return ContentVolume(tmp_path / "content")
+
+
+@pytest.fixture
+def repositories(volume: ContentVolume) -> Repositories:
+    """Repositories on the volume, none yet."""
+    return Repositories(volume, SystemClock())
+
+
+@pytest.fixture
+def git(tmp_path: Path) -> GitClient:
+    """The git client; its home is empty."""
+    home = tmp_path / "home"
+    home.mkdir()
+    return GitClient(home)
+
+
+@pytest.fixture
+def limits() -> ServerLimits:
+    """The limits of the server; a test module may give its own."""
+    return ServerLimits()
+
+
+@pytest.fixture
+async def server(repositories: Repositories, limits: ServerLimits) -> AsyncIterator[GitServer]:
+    """A server with one empty repository, `team/support`."""
+    await repositories.create(PROJECT)
+    authority, changes = Authority(), Changes()
+    async with serving(SmartHTTP(repositories, authorize=authority, on_change=changes, limits=limits)) as address:
+        yield GitServer(address, repositories, authority, changes)
+
+
+@pytest.fixture
+async def work(server: GitServer, git: GitClient, tmp_path: Path) -> Path:
+    """A clone of the empty repository, on branch main."""
+    path = tmp_path / "work"
+    await git("clone", "-q", server.url(), str(path))
+    await git("checkout", "-q", "-B", "main", cwd=path)
+    return path
