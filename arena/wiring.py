@@ -20,6 +20,7 @@ from arena.local.job_runner import Host, JobRunner
 from arena.local.kube_api import kube_api
 from arena.local.processes import Processes
 from arena.local.state import StateDirectory
+from engine import worker_settings
 from engine.queue.embedded import EmbeddedServer
 from engine.queue.redis import RedisWorkQueue
 from engine.version import ENGINE_VERSION
@@ -127,7 +128,7 @@ class LocalArena:
         ]
 
     def _host(self, queue_url: str) -> Host:
-        environment: Mapping[str, str] = {"ARENA_QUEUE_URL": queue_url, "ARENA_INSTALLATION": self._state.installation()}
+        environment: Mapping[str, str] = {worker_settings.REDIS_URL: queue_url, worker_settings.INSTALLATION: self._state.installation()}
         return Host(content=self._state.content, logs=self._state.logs, environment=lambda: environment, max_workers=self._settings.max_workers)
 
 

@@ -23,6 +23,7 @@ CONCURRENCY = "ARENA_CONCURRENCY"
 LEASE_SECONDS = "ARENA_LEASE_SECONDS"
 GRACE_SECONDS = "ARENA_GRACE_SECONDS"
 CRASH_AT = "ARENA_CRASH_AT"
+VERBOSE = "ARENA_VERBOSE"
 
 _RENEWALS_A_LEASE = 3
 
@@ -36,7 +37,8 @@ class WorkerSettings:
     """All that a worker process is told.
 
     `content` is the snapshot's directory, `output` the run's directory (None: no files). `concurrency` 0 takes the plan's. Leases are renewed
-    three times a lease time. `crash_at` arms a crash point, in tests.
+    three times a lease time. `crash_at` arms a crash point, in tests. `verbose` asks for
+    debug logging.
     """
 
     run: RunUID
@@ -50,6 +52,7 @@ class WorkerSettings:
     lease_s: float = 30.0
     grace_s: float = 20.0
     crash_at: str = ""
+    verbose: bool = False
 
     @property
     def options(self) -> WorkerOptions:
@@ -77,6 +80,7 @@ class WorkerSettings:
             LEASE_SECONDS: f"{self.lease_s:g}",
             GRACE_SECONDS: f"{self.grace_s:g}",
             CRASH_AT: self.crash_at,
+            VERBOSE: "true" if self.verbose else "",
         }
         return {name: value for name, value in variables.items() if value}
 
@@ -100,6 +104,7 @@ def from_environment(environment: Mapping[str, str]) -> WorkerSettings:
         lease_s=_number(environment, LEASE_SECONDS, 30.0, low=0.1, high=3600),
         grace_s=_number(environment, GRACE_SECONDS, 20.0, low=0, high=3600),
         crash_at=environment.get(CRASH_AT, ""),
+        verbose=environment.get(VERBOSE, "") == "true",
     )
 
 

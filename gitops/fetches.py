@@ -79,9 +79,9 @@ def protocol_environment(protocol: str) -> dict[str, str]:
 
 
 async def _feed(process: GitProcess, body: RequestBody, first: bytes, portions: AsyncIterator[bytes]) -> None:
-    await write_stdin(process, first)
+    await process.write(first)
     async for portion in portions:
-        await write_stdin(process, portion)
+        await process.write(portion)
     process.close_stdin()
     await body.wait_for_disconnect()
     raise ClientGone
@@ -90,10 +90,3 @@ async def _feed(process: GitProcess, body: RequestBody, first: bytes, portions: 
 async def _pump(exchange: Exchange, process: GitProcess) -> None:
     while chunk := await process.stdout.read(STREAM_LIMIT_BYTES):
         await exchange.write(chunk)
-
-
-async def write_stdin(process: GitProcess, data: bytes) -> None:
-    """Hand bytes to the process at its own pace; a process that has ended takes no more, and its answer says why."""
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        process.stdin.write(data)
-        await process.stdin.drain()

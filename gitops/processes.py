@@ -123,6 +123,15 @@ class GitProcess:
             await asyncio.wait_for(asyncio.shield(self._reader), 1.0)
         return status
 
+    async def write(self, data: bytes) -> bool:
+        """Write to stdin and wait until it is taken; False when the process reads no more, which its status and words explain."""
+        try:
+            self.stdin.write(data)
+            await self.stdin.drain()
+        except (BrokenPipeError, ConnectionResetError, RuntimeError):  # RuntimeError: how uvloop says that the pipe is closed
+            return False
+        return True
+
     def close_stdin(self) -> None:
         """Tell the process that nothing more comes. Idempotent."""
         with contextlib.suppress(OSError, RuntimeError):
@@ -220,9 +229,8 @@ async def run_git(command: GitCommand, *, stdin: bytes = b"", timeout_s: float =
 
 
 async def _feed(process: GitProcess, data: bytes) -> None:
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        process.stdin.write(data)
-        await process.stdin.drain()
+    if data:
+        await process.write(data)
     process.close_stdin()
 
 

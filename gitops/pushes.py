@@ -17,7 +17,7 @@ from foundation.crash import crash_point
 from gitops.content import ProjectKey
 from gitops.errors import GitFailed, PushRefused, UnknownProject
 from gitops.exchange import Exchange, together
-from gitops.fetches import protocol_environment, write_stdin
+from gitops.fetches import protocol_environment
 from gitops.pktline import BadLine
 from gitops.processes import STREAM_LIMIT_BYTES, GitCommand, GitProcess, git_process
 from gitops.push_check import Quarantine, check_push
@@ -167,13 +167,13 @@ async def _read_request(portions: AsyncIterator[bytes]) -> PushRequest:
 async def _feed(process: GitProcess, body: RequestBody, incoming: _Incoming) -> None:
     limit = incoming.access.policy.max_pack_bytes
     size = len(incoming.request.tail)
-    await write_stdin(process, incoming.request.head)
-    await write_stdin(process, incoming.request.tail)
+    await process.write(incoming.request.head)
+    await process.write(incoming.request.tail)
     async for portion in incoming.portions:
         size += len(portion)
         if size > limit:
             raise _PackTooLarge
-        await write_stdin(process, portion)
+        await process.write(portion)
     crash_point("push.body.received")
     process.close_stdin()
     # From here on the client may leave: its push is complete and is decided without it.

@@ -6,6 +6,10 @@ Owns the names a worker's container sees: mount points and environment. What run
 from dataclasses import dataclass
 from typing import Any
 
+from engine import worker_settings
+from reconcile.kinds.names import RUN_LABEL
+from reconcile.naming import MAX_LABEL, fit
+
 SNAPSHOT_MOUNT = "/workspace-content"
 OUTPUT_MOUNT = "/arena-output"
 CONTENT_CLAIM = "arena-content"
@@ -45,7 +49,7 @@ def worker_job(spec: WorkerSpec) -> dict[str, Any]:
         "metadata": {
             "name": worker_job_name(spec.run),
             "namespace": spec.namespace,
-            "labels": {"app.kubernetes.io/name": "arena-worker", "arena.omnia.altairalabs.ai/run": spec.run},
+            "labels": {"app.kubernetes.io/name": "arena-worker", RUN_LABEL: fit(spec.run, MAX_LABEL)},
             "ownerReferences": [
                 {
                     "apiVersion": spec.api_version,
@@ -66,7 +70,7 @@ def worker_job(spec: WorkerSpec) -> dict[str, Any]:
             "ttlSecondsAfterFinished": spec.ttl_s,
             "podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]},
             "template": {
-                "metadata": {"labels": {"app.kubernetes.io/name": "arena-worker", "arena.omnia.altairalabs.ai/run": spec.run}},
+                "metadata": {"labels": {"app.kubernetes.io/name": "arena-worker", RUN_LABEL: fit(spec.run, MAX_LABEL)}},
                 "spec": _pod(spec),
             },
         },
@@ -104,12 +108,11 @@ def _pod(spec: WorkerSpec) -> dict[str, Any]:
 
 def _environment(spec: WorkerSpec) -> list[dict[str, Any]]:
     values = {
-        "ARENA_RUN": spec.run,
-        "ARENA_RUN_UID": spec.uid,
-        "ARENA_CONTENT": SNAPSHOT_MOUNT,
-        "ARENA_OUTPUT": OUTPUT_MOUNT,
-        "ARENA_LOG_LEVEL": "debug" if spec.verbose else "info",
+        worker_settings.RUN_NAME: spec.run,
+        worker_settings.RUN_UID: spec.uid,
+        worker_settings.CONTENT: SNAPSHOT_MOUNT,
+        worker_settings.OUTPUT: OUTPUT_MOUNT,
     }
     if spec.verbose:
-        values |= {"LOG_LEVEL": "debug", "ARENA_VERBOSE": "true"}
+        values |= {"LOG_LEVEL": "debug", worker_settings.VERBOSE: "true"}
     return [{"name": name, "value": value} for name, value in values.items()]

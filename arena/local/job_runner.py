@@ -17,9 +17,11 @@ from typing import Any
 import structlog
 
 from arena.local.processes import Processes, ProcessRecord
+from engine import worker_settings
 from foundation.clock import Clock
 from reconcile.cluster.port import JOB, Cluster
 from reconcile.errors import Conflict, Gone, NotFound
+from reconcile.kinds.names import RUN_LABEL
 
 FINALIZER = "arena.omnia.altairalabs.ai/processes"
 LOOK_AGAIN_S = 1.0
@@ -121,15 +123,15 @@ class JobRunner:
     async def _start(self, job: dict[str, Any], record: ProcessRecord) -> ProcessRecord:
         metadata, container = job["metadata"], job["spec"]["template"]["spec"]["containers"][0]
         name = f"{metadata['name']}-{record.index}"
-        environment = {**os.environ, **self._environment(job, container), **self._host.environment(), "ARENA_WORKER": name}
+        environment = {**os.environ, **self._environment(container), **self._host.environment(), worker_settings.WORKER_NAME: name}
         labels = metadata.get("labels", {})
-        log = self._host.logs / metadata["namespace"] / labels.get("arena.omnia.altairalabs.ai/run", metadata["name"]) / f"{name}.log"
+        log = self._host.logs / metadata["namespace"] / labels.get(RUN_LABEL, metadata["name"]) / f"{name}.log"
         command = [sys.executable, "-m", *container["command"]]
         started = await self._processes.start(metadata["uid"], record, command, environment=environment, log=log)
         _log.info("worker started", job=metadata["name"], index=record.index, pid=started.pid)
         return started
 
-    def _environment(self, job: dict[str, Any], container: dict[str, Any]) -> dict[str, str]:
+    def _environment(self, container: dict[str, Any]) -> dict[str, str]:
         """Return the container's variables, with its mount points turned into paths of this machine."""
         mounts = {mount["mountPath"]: str(self._host.content / mount.get("subPath", "")) for mount in container.get("volumeMounts", [])}
         return {entry["name"]: mounts.get(entry.get("value", ""), entry.get("value", "")) for entry in container.get("env", [])}

@@ -17,13 +17,14 @@ _ERRORS_WHEN_TRUNCATED = 20
 
 
 def spec_summary(summary: "Summary") -> dict[str, str]:
-    """Return the keys of the specification, then what applies of `budgetBreached`, `drainedItems`, `lostTranscripts` and `mocked`."""
+    """Return `verdict` (ours), the keys of the specification, then what applies of `budgetBreached`, `drainedItems`, `lostTranscripts` and `mocked`."""
     total = summary.total
     counts = total.counts
     tokens = total.usage.input_tokens + total.usage.output_tokens
     cost = total.cost_usd or 0.0
     budget_breached = summary.stopped == "budget"
     entries = {
+        "verdict": summary.verdict.value,
         "passRate": f"{100 * counts.passed / counts.executed if counts.executed else 0:.1f}",
         "totalItems": str(counts.executed),
         "passedItems": str(counts.passed),

@@ -56,7 +56,7 @@ def renewed(previous: Mapping[str, Any] | None, finding: Finding, generation: in
     return {
         "type": finding.type,
         "status": finding.status,
-        "reason": finding.reason,
+        "reason": str(finding.reason),
         "message": shorten(finding.message),
         "observedGeneration": generation,
         "lastTransitionTime": kept or timestamp(now),

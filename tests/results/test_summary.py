@@ -111,6 +111,7 @@ def test_the_specifications_keys(plan_of: PlanOf, result_of: ResultOf) -> None:
     summary = summary_of(plan, records, stopped="cancelled").spec_summary()
     details = json.loads(summary.pop("details"))
     assert summary == {
+        "verdict": "cancelled",
         "passRate": "33.3",
         "totalItems": "3",
         "passedItems": "1",

@@ -1,0 +1,52 @@
+"""`arena worker`: one process's part in one run. Started by the job runner or a cluster, not by hand."""
+
+import asyncio
+import os
+import signal
+import sys
+
+import typer
+import uvloop
+
+from arena.logging import configure_logging
+from engine.bundle import load_bundle
+from engine.conversation import ItemRunner
+from engine.plan import Plan
+from engine.queue.redis import RedisWorkQueue
+from engine.worker import Worker
+from engine.worker_settings import WorkerSettings, from_environment
+from foundation.clock import SystemClock
+from foundation.crash import arm
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's commands."""
+    app.command("worker")(worker)
+
+
+def worker() -> int:
+    """Work a run's queue until it is drained; the environment, which a Job sets, says which run."""
+    settings = from_environment(os.environ)
+    configure_logging("debug" if settings.verbose else "info")
+    arm(settings.crash_at)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_work(settings))
+
+
+async def _work(settings: WorkerSettings) -> int:
+    clock = SystemClock()
+    queue = RedisWorkQueue(settings.redis_url, installation=settings.installation)
+
+    def build(plan: Plan) -> ItemRunner:
+        return ItemRunner(load_bundle(settings.content, plan.arena_file), plan, clock)
+
+    working = Worker(queue, settings.run, build, settings.output, settings.options, clock)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, working.stop)
+    try:
+        ended = await working.work()
+    finally:
+        await queue.close()
+    if ended.message:
+        sys.stderr.write(f"worker left: {ended.message}\n")
+    return ended.code

@@ -1,0 +1,213 @@
+"""A whole control plane in one process for the tests of reconcilers: embedded store, real repositories, a queue in memory, a clock by hand.
+
+Passes happen only when a test asks for them, so each test says what was looked at, and when.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.items import Item, ItemResult, Verdict
+from engine.plan import Plan
+from engine.queue.memory import MemoryWorkQueue
+from engine.queue.port import Lease
+from engine.records import record_of
+from engine.results.lines import item_line
+from engine.results.parts import PARTS, PartWriter
+from foundation.clock import FakeClock
+from gitops.content import ContentVolume, ProjectKey
+from gitops.repositories import Repositories
+from gitops.snapshots import Snapshots
+from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, EVENT, JOB, Object, ObjectKey, ResourceKind
+from reconcile.cluster.sqlite import SqliteCluster
+from reconcile.job import JobReconciler
+from reconcile.kinds.admission import admit, admit_status
+from reconcile.project import ProjectReconciler
+from reconcile.run import RunReconciler, RunWorld
+from reconcile.runtime.controller import Controller, ControllerOptions
+
+NAMESPACE = "arena"
+AUTHOR = "Test <test@localhost>"
+PROMPT = """
+apiVersion: promptkit.altairalabs.ai/v1alpha1
+kind: PromptConfig
+metadata: {name: support}
+spec: {task_type: support, version: v1.0.0, description: d, system_template: You help.}
+"""
+SCENARIO = """
+apiVersion: promptkit.altairalabs.ai/v1alpha1
+kind: Scenario
+metadata: {name: greeting}
+spec:
+  task_type: support
+  description: d
+  turns:
+    - role: user
+      content: Hello
+      assertions: [{type: content_includes, params: {patterns: [hello]}}]
+"""
+PROVIDER = """
+apiVersion: promptkit.altairalabs.ai/v1alpha1
+kind: Provider
+metadata: {name: steady}
+spec: {type: mock, model: m, additional_config: {mock_config: answers.yaml}}
+"""
+CONFIG = """
+apiVersion: promptkit.altairalabs.ai/v1alpha1
+kind: Arena
+metadata: {name: support}
+spec:
+  prompt_configs: [{id: support, file: prompt.yaml}]
+  providers: [{file: provider.yaml}]
+  scenarios: [{file: scenario.yaml}]
+  defaults: {temperature: 0.1}
+"""
+BUNDLE: Mapping[str, str] = {
+    "config.arena.yaml": CONFIG,
+    "prompt.yaml": PROMPT,
+    "scenario.yaml": SCENARIO,
+    "provider.yaml": PROVIDER,
+    "answers.yaml": "defaultResponse: hello there\n",
+}
+
+
+class World:
+    """The control plane, and the hands of those who use it."""
+
+    def __init__(self, folder: Path, queue: MemoryWorkQueue, clock: FakeClock) -> None:
+        self.clock = clock
+        self.queue = queue
+        self.volume = ContentVolume(folder / "content")
+        self.cluster = SqliteCluster(folder / "cluster.db", clock, admit=admit, admit_status=admit_status)
+        self.repositories = Repositories(self.volume, clock)
+        self.snapshots = Snapshots(self.volume)
+        self.project = ProjectKey(NAMESPACE, "src")
+        self.runs_world = RunWorld(self.repositories, self.snapshots, self.volume, queue, image="arena:test", installation="test")
+        options = ControllerOptions(debug=True)
+        self.controllers: dict[str, Controller] = {
+            "ArenaProject": Controller(
+                self.cluster, ProjectReconciler(self.repositories, self.snapshots, self.volume, "http://arena/git"), clock=clock, options=options
+            ),
+            "ArenaJob": Controller(self.cluster, JobReconciler(self.repositories, self.volume), clock=clock, options=options),
+            "ArenaRun": Controller(self.cluster, RunReconciler(self.runs_world), clock=clock, options=options),
+        }
+
+    async def apply(self, kind: ResourceKind, name: str, spec: Mapping[str, Any], **metadata: Any) -> Object:
+        """Create an object in the namespace."""
+        document = {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "metadata": {"name": name, "namespace": NAMESPACE, **metadata},
+            "spec": dict(spec),
+        }
+        return await self.cluster.create(document)
+
+    async def project_with(self, files: Mapping[str, str] = BUNDLE, **spec: Any) -> str:
+        """Create the project, give it a first commit, and bring it to Ready; return the commit."""
+        await self.apply(ARENA_PROJECT, "src", {"hosted": {}, **spec})
+        await self.look(ARENA_PROJECT, "src")
+        commit = await self.commit(files)
+        await self.look(ARENA_PROJECT, "src")
+        return commit
+
+    async def commit(self, files: Mapping[str, str]) -> str:
+        """Make these the files of the next commit on main."""
+        return await commit_files(self.repositories, self.project, files)
+
+    async def job(self, name: str = "eval", *, annotations: Mapping[str, str] | None = None, **spec: Any) -> Object:
+        """Create a job of the project."""
+        metadata = {"annotations": dict(annotations)} if annotations else {}
+        return await self.apply(ARENA_JOB, name, {"sourceRef": {"name": "src"}, **spec}, **metadata)
+
+    async def look(self, kind: ResourceKind, name: str) -> None:
+        """Do one pass over an object."""
+        await self.controllers[kind.kind].pass_over(ObjectKey(NAMESPACE, name))
+
+    async def look_at_all(self, rounds: int = 1) -> None:
+        """Do a pass over every object, in the order project, job, run."""
+        for _ in range(rounds):
+            for kind in (ARENA_PROJECT, ARENA_JOB, ARENA_RUN):
+                for obj in (await self.cluster.list(kind, NAMESPACE)).items:
+                    await self.look(kind, obj["metadata"]["name"])
+
+    async def runs(self) -> list[Object]:
+        """Return all runs, oldest first."""
+        items = (await self.cluster.list(ARENA_RUN, NAMESPACE)).items
+        return sorted(items, key=lambda run: (run["metadata"]["creationTimestamp"], run["metadata"]["name"]))
+
+    async def run(self) -> Object:
+        """Return the only run."""
+        (run,) = await self.runs()
+        return run
+
+    async def get(self, kind: ResourceKind, name: str) -> Object:
+        """Return an object."""
+        return await self.cluster.get(kind, NAMESPACE, name)
+
+    async def worker_jobs(self) -> list[Object]:
+        """Return the worker Jobs."""
+        return (await self.cluster.list(JOB, NAMESPACE)).items
+
+    async def events(self, reason: str) -> list[str]:
+        """Return the messages of the events of a reason."""
+        return [event["message"] for event in (await self.cluster.list(EVENT, NAMESPACE)).items if event["reason"] == reason]
+
+    async def work(self, run: Object, *, verdict: Callable[[Item], Verdict] = lambda _: Verdict.PASS, limit: int = 10_000) -> int:
+        """Lease and complete up to `limit` items as a worker would, with lines in a part; return how many were counted."""
+        uid = run["metadata"]["uid"]
+        plan = Plan.from_bytes(await self.queue.plan(uid))
+        leases = await self.queue.lease(uid, worker=f"w-{limit}", limit=limit, seconds=30)
+        directory = self.volume.run(NAMESPACE, run["metadata"]["name"])
+        results = [(lease, self._result(plan.items[lease.index], verdict)) for lease in leases]
+        (directory / PARTS).mkdir(exist_ok=True)
+        writer = PartWriter(directory / PARTS / f"{len(list((directory / PARTS).iterdir()))}.jsonl")
+        lines = writer.append([item_line(result, run["metadata"]["name"]) for _, result in results])
+        writer.sync()
+        writer.close()
+        records = [(lease, record_of(result, line=line, lease=lease)) for (lease, result), line in zip(results, lines, strict=True)]
+        return (await self.queue.complete(uid, records)).count("counted") if records else 0
+
+    def _result(self, item: Item, verdict: Callable[[Item], Verdict]) -> ItemResult:
+        now = self.clock.now()
+        return ItemResult(item, verdict(item), now, now + timedelta(milliseconds=5), cost_usd=0.01, duration_ms=5.0)
+
+
+def condition(obj: Object, kind: str = "Ready") -> dict[str, Any]:
+    """Return a condition of an object."""
+    found: dict[str, Any] = next(c for c in obj["status"]["conditions"] if c["type"] == kind)
+    return found
+
+
+async def commit_files(repositories: Repositories, project: ProjectKey, files: Mapping[str, str]) -> str:
+    """Commit a whole tree onto main with git's plumbing, as any client could have pushed it."""
+    import asyncio  # noqa: PLC0415
+    import subprocess  # noqa: PLC0415
+
+    repository = repositories.volume.repository(project)
+
+    def run() -> str:
+        stream = ["commit refs/heads/main\ncommitter T <t@localhost> 1700000000 +0000\ndata 1\nx\n"]
+        head = subprocess.run(
+            ["git", "-C", str(repository), "rev-parse", "-q", "--verify", "refs/heads/main"], capture_output=True, text=True, check=False
+        ).stdout.strip()
+        stream += [f"from {head}\n"] if head else []
+        stream += ["deleteall\n"]
+        stream += [f"M 100644 inline {name}\ndata {len(text.encode())}\n{text}\n" for name, text in files.items()]
+        subprocess.run(["git", "-C", str(repository), "fast-import", "--quiet", "--force"], input="".join(stream).encode(), check=True)
+        return subprocess.run(
+            ["git", "-C", str(repository), "rev-parse", "refs/heads/main"], capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    return await asyncio.to_thread(run)
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    """A control plane in which nothing has happened yet."""
+    clock = FakeClock()
+    world = World(tmp_path, MemoryWorkQueue(clock), clock)
+    yield world
+    await world.cluster.close()
