@@ -33,7 +33,7 @@ class Bounds:
 class CompiledCheck:
     """A check of a scenario, compiled once and run in every conversation that needs it.
 
-    `type` is what the author wrote; `message` is the author's sentence for results.
+    `type` is what the author wrote, and for the wrapper `assertion` `name` is the type inside; `message` is the author's sentence for results.
     """
 
     type: str
@@ -41,15 +41,18 @@ class CompiledCheck:
     bounds: Bounds = Bounds()
     message: str = ""
     applies: Applies | None = None
+    name: str = ""
 
     def run(self, evidence: Evidence, scope: Scope, turn: int | None) -> CheckResult:
         """Evaluate against `evidence`. Never raises: a check that breaks is a result with `error`. Unmet conditions skip it, which passes."""
         try:
             if self.applies is not None and not self.applies(evidence):
-                return CheckResult(scope, turn, self.type, passed=True, message=self.message, explanation="its `when` is not met", skipped=True)
+                return CheckResult(
+                    scope, turn, self.type, passed=True, name=self.name, message=self.message, explanation="its `when` is not met", skipped=True
+                )
             outcome = self.evaluate(evidence)
         except Exception as error:  # noqa: BLE001 - one broken check must not take the conversation with it
-            return CheckResult(scope, turn, self.type, passed=False, message=self.message, error=f"{type(error).__name__}: {error}")
+            return CheckResult(scope, turn, self.type, passed=False, name=self.name, message=self.message, error=f"{type(error).__name__}: {error}")
         return self._result(outcome, scope, turn)
 
     def _result(self, outcome: Outcome, scope: Scope, turn: int | None) -> CheckResult:
@@ -59,6 +62,7 @@ class CompiledCheck:
             turn,
             self.type,
             passed=passed,
+            name=self.name,
             score=outcome.score,
             value=outcome.value,
             message=self.message,

@@ -47,7 +47,7 @@ def _content_excludes(values: Values) -> Evaluate:
     whole = values["match_mode"] == "word_boundary"
 
     def evaluate(evidence: Evidence) -> Outcome:
-        found = [word for reply in evidence.replies for word in find_banned(reply, words, whole=whole)]
+        found = list(dict.fromkeys(word for reply in evidence.replies for word in find_banned(reply, words, whole=whole)))
         if not found:
             return Outcome(1.0, "none of the patterns was found")
         return Outcome(0.0, f"found: {quoted(found)}", {"found": found})

@@ -30,13 +30,6 @@ class CallRecord:
         return self.call.arguments or {}
 
 
-class ToolRun(NamedTuple):
-    """What a tool said when a check called it: its text, and its error ("" when it went well)."""
-
-    text: str
-    error: str
-
-
 @dataclass(slots=True)
 class Evidence:
     """A conversation so far, as checks read it.
@@ -52,7 +45,6 @@ class Evidence:
     latency_ms: float = 0.0
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = None
-    run_tool: Callable[[str, dict[str, Any]], ToolRun] | None = None
 
 
 class Outcome(NamedTuple):

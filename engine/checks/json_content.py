@@ -1,6 +1,7 @@
 """Checks of replies that should be JSON: that they parse, fit a schema, and hold a value (JMESPath)."""
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ def _json_valid(values: Values) -> Evaluate:
 
     def evaluate(evidence: Evidence) -> Outcome:
         try:
-            json.loads(extract(evidence.reply))
+            parse_json(extract(evidence.reply))
         except ValueError as error:
             return Outcome(0.0, f"not JSON: {error}")
         return Outcome(1.0, "JSON")
@@ -31,7 +32,7 @@ def _json_schema(values: Values) -> Evaluate:
 
     def evaluate(evidence: Evidence) -> Outcome:
         try:
-            document = json.loads(extract(evidence.reply))
+            document = parse_json(extract(evidence.reply))
         except ValueError as error:
             return Outcome(0.0, f"not JSON: {error}")
         fault = schema.fault(document)
@@ -50,7 +51,7 @@ def _json_path(values: Values) -> Evaluate:
         from jmespath.exceptions import JMESPathError  # noqa: PLC0415
 
         try:
-            found = jmespath.search(expression, json.loads(extract(evidence.reply)))
+            found = jmespath.search(expression, parse_json(extract(evidence.reply)))
         except JMESPathError as error:
             return Outcome(0.0, f"the expression failed: {error}")
         except ValueError as error:
@@ -120,6 +121,29 @@ _CONDITIONS: dict[str, Callable[[Any], Condition]] = {
     "min_results": lambda limit: _size(limit, least=True),
     "max_results": lambda limit: _size(limit, least=False),
 }
+
+
+def parse_json(text: str) -> Any:
+    """Parse JSON as the standard has it: no NaN, no infinity, no number beyond a double, no nesting without end.
+
+    Raises:
+        ValueError: it is not JSON.
+    """
+    try:
+        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"'{word}' is no JSON value")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise ValueError(f"the number {digits[:40]} is too large")
+    return value
 
 
 def same_json(left: Any, right: Any) -> bool:

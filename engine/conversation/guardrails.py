@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from engine.bundle.model import PromptConfig
 from engine.bundle.model import Validator as Declared
-from engine.checks.evidence import CallRecord, Evaluate, Evidence, Outcome
+from engine.checks.evidence import Evaluate, Evidence, Outcome
 from engine.checks.length import character_limit
 from engine.checks.params import read_params
 from engine.checks.registry import ALIASES, check_types, prepare_check
@@ -45,19 +45,19 @@ class Guardrail:
     limit: int | None = None
     early: Early | None = None
 
-    def judge(self, text: str, calls: Sequence[CallRecord], *, incoming: bool) -> Firing | None:
-        """Return the firing that `text` causes, or None."""
+    def judge(self, evidence: Evidence, *, incoming: bool) -> Firing | None:
+        """Return the firing that the message `evidence.reply` causes, or None."""
         try:
-            outcome = self.evaluate(Evidence(reply=text, replies=(text,), calls=calls))
+            outcome = self.evaluate(evidence)
         except Exception as error:  # noqa: BLE001 - fails closed, and says why in the transcript
             outcome = Outcome(None, f"the guardrail failed: {type(error).__name__}: {error}")
-        return None if self._lets_pass(outcome.score) else self._fire(text, outcome, incoming=incoming)
+        return None if self._lets_pass(outcome.score) else self._fire(evidence.reply, outcome, incoming=incoming)
 
     def judge_beginning(self, text: str) -> Firing | None:
         """Return the firing that a reply causes whatever follows its beginning, or None."""
         if self.early is None or not self.early(text):
             return None
-        return self.judge(text, (), incoming=False) or self._fire(text, Outcome(0.0, "caught while streaming"), incoming=False)
+        return self.judge(Evidence(reply=text, replies=(text,)), incoming=False)
 
     def _lets_pass(self, score: float | None) -> bool:
         if score is None:
@@ -80,17 +80,27 @@ class Guardrails:
         self._early = tuple(guard for guard in self._outgoing if guard.early is not None)
 
     @property
-    def judges_streams(self) -> bool:
+    def judge_streams(self) -> bool:
         """Say whether any guardrail can fire before a reply is complete."""
         return bool(self._early)
 
-    def judge_input(self, text: str, calls: Sequence[CallRecord]) -> Firing | None:
-        """Return the first firing that a user's message causes, or None."""
-        return next((fired for guard in self._incoming if (fired := guard.judge(text, calls, incoming=True))), None)
+    @property
+    def judge_inputs(self) -> bool:
+        """Say whether any guardrail judges what the user says."""
+        return bool(self._incoming)
 
-    def judge_output(self, text: str, calls: Sequence[CallRecord]) -> Firing | None:
-        """Return the first firing that a complete reply causes, or None."""
-        return next((fired for guard in self._outgoing if (fired := guard.judge(text, calls, incoming=False))), None)
+    @property
+    def judge_outputs(self) -> bool:
+        """Say whether any guardrail judges replies."""
+        return bool(self._outgoing)
+
+    def judge_input(self, evidence: Evidence) -> Firing | None:
+        """Return the first firing that a user's message (`evidence.reply`) causes, or None."""
+        return next((fired for guard in self._incoming if (fired := guard.judge(evidence, incoming=True))), None)
+
+    def judge_output(self, evidence: Evidence) -> Firing | None:
+        """Return the first firing that a complete reply (`evidence.reply`) causes, or None."""
+        return next((fired for guard in self._outgoing if (fired := guard.judge(evidence, incoming=False))), None)
 
     def judge_beginning(self, text: str) -> Firing | None:
         """Return the first firing that a reply with this beginning is certain to cause, or None."""

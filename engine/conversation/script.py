@@ -163,4 +163,5 @@ def compile_check(assertion: Assertion) -> CompiledCheck:
         bounds=Bounds(assertion.min_score, assertion.max_score),
         message=assertion.message,
         applies=applies,
+        name=assertion.check if assertion.type == "assertion" else "",
     )

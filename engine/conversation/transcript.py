@@ -68,3 +68,15 @@ class Transcript:
             usage=self.usage,
             cost_usd=self.cost_usd,
         )
+
+    def evidence_for(self, text: str, *, usage: Usage | None = None, cost_usd: float | None = None, latency_ms: float = 0.0) -> Evidence:
+        """Return what a guardrail sees of one message that is not in the transcript yet: its text, and the totals with it counted in."""
+        known = (self.cost_usd, cost_usd)
+        return Evidence(
+            reply=text,
+            replies=(text,),
+            calls=self.calls,
+            latency_ms=latency_ms,
+            usage=self.usage if usage is None else self.usage + usage,
+            cost_usd=None if known == (None, None) else sum(cost for cost in known if cost is not None),
+        )

@@ -36,7 +36,8 @@ class TurnTaker:
         """
         place = transcript.assistant_messages + 1 if turn.streaming else transcript.user_messages + 1
         transcript.add_user(content)
-        blocked = self._script.guardrails.judge_input(content, transcript.calls)
+        guardrails = self._script.guardrails
+        blocked = guardrails.judge_input(transcript.evidence_for(content)) if guardrails.judge_inputs else None
         if blocked is not None:
             transcript.add_reply(Message("assistant", blocked.text, validations=[blocked.validation]))
             return
@@ -72,8 +73,9 @@ class TurnTaker:
         else:
             reply = await self._provider.complete(request)
         latency_ms = (self._clock.monotonic() - started) * 1000
-        if fired is None:
-            fired = script.guardrails.judge_output(reply.text, transcript.calls)
+        if fired is None and script.guardrails.judge_outputs:
+            evidence = transcript.evidence_for(reply.text, usage=reply.usage, cost_usd=reply.cost_usd, latency_ms=latency_ms)
+            fired = script.guardrails.judge_output(evidence)
         return _message(reply, fired, latency_ms)
 
     async def _listen(self, request: Request, transcript: Transcript, started: float) -> tuple[Reply, Firing | None]:
@@ -86,7 +88,7 @@ class TurnTaker:
                 if chunk.reply is not None:
                     return chunk.reply, None
                 text += chunk.text
-                if guardrails.judges_streams:
+                if guardrails.judge_streams:
                     fired = guardrails.judge_beginning(text)
                     if fired is not None:
                         return Reply(text, cost_usd=0.0, finish_reason="content_filter"), fired

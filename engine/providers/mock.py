@@ -124,4 +124,4 @@ def _tokens(message: Message) -> int:
 
 def size_bytes(text: str) -> int:
     """Return the length of `text` in UTF-8."""
-    return len(text) if text.isascii() else len(text.encode())
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

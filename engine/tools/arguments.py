@@ -61,7 +61,7 @@ def _from_text(text: str, kind: str) -> Any:
         return {"true": True, "false": False}.get(text.strip().lower())
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     fits = {
         "integer": isinstance(value, int) or (isinstance(value, float) and value.is_integer()),

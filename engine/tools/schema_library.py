@@ -34,6 +34,8 @@ def compile_with_library(definition: Mapping[str, Any]) -> Test:
             error = next(validator.iter_errors(value), None)
         except Unresolvable as unresolvable:
             return f"the schema's reference '{unresolvable.ref}' leads nowhere"
+        except RecursionError:
+            return "the value is nested too deeply"
         return "" if error is None else f"{_place(error.absolute_path)}{error.message}"
 
     return test

@@ -1,0 +1,73 @@
+"""What is said of a check that an author got wrong."""
+
+from typing import Any
+
+import pytest
+
+from engine.checks import ALIASES, known_types, unsupported_check, validate_check
+from engine.checks.registry import NOT_BUILT, check_types
+
+
+@pytest.mark.parametrize(
+    ("check", "params", "key", "words"),
+    [
+        pytest.param("content_includs", {}, "", "did you mean 'content_includes'", id="an unknown check names the nearest one"),
+        pytest.param("contains", {"pattern": ["a"]}, "pattern", "did you mean 'patterns'", id="a mistyped key names the nearest one"),
+        pytest.param("contains", {}, "patterns", "missing parameter 'patterns'", id="a check without its parameter is meaningless"),
+        pytest.param("content_excludes", {}, "patterns", "missing", id="an excluding check without words would always pass"),
+        pytest.param("contains", {"patterns": "a"}, "patterns", "must be a list of strings", id="a string is no list"),
+        pytest.param("contains", {"patterns": ["a", 1]}, "patterns", "holds the number 1", id="a list of other things"),
+        pytest.param("min_length", {"min": True}, "min", "must be a number", id="true is no number"),
+        pytest.param("min_length", {"min": -1}, "min", "must not be negative", id="a negative size"),
+        pytest.param("min_length", {"min": 1.5}, "min", "whole number", id="half a character"),
+        pytest.param("max_length", {"max": 3, "max_chars": 3}, "max_chars", "same parameter", id="one parameter under two names"),
+        pytest.param("max_length", {}, "", "must be given", id="a limit without a number"),
+        pytest.param("regex", {"pattern": "(?=a)"}, "pattern", "not an RE2 pattern", id="look-ahead is not RE2"),
+        pytest.param("tool_calls_with_args", {"args_match": {"a": "("}}, "args_match", "not an RE2 pattern", id="a pattern inside an object"),
+        pytest.param("json_schema", {"schema": {"type": "strng"}}, "schema", "unknown type", id="a schema that is none"),
+        pytest.param("json_path", {"expression": "a["}, "", "not a JMESPath", id="an expression that is none"),
+        pytest.param("directional", {"check": "same"}, "check", "must be one of same_tool_calls", id="a word that is not a choice"),
+        pytest.param("tool_call_chain", {"steps": [{"tol": "x"}]}, "steps", "entry 1: unknown parameter 'tol'", id="a key of a nested object"),
+        pytest.param("cost_budget", {}, "", "must be given", id="a budget without a limit"),
+        pytest.param("contains", {"patterns": ["a"], "min_score": "1"}, "min_score", "must be a number", id="a bound that is no number"),
+        pytest.param("assertion", {"eval_params": {}}, "eval_type", "must name a check", id="a wrapper around nothing"),
+        pytest.param(
+            "assertion", {"eval_type": "contains", "eval_params": {"pattrns": []}}, "pattrns", "did you mean 'patterns'", id="inside a wrapper"
+        ),
+        pytest.param("assertion", {"eval_type": "contains", "eval_params": {"patterns": []}, "x": 1}, "x", "unknown", id="beside a wrapped check"),
+    ],
+)
+def test_a_wrong_check_is_described(check: str, params: dict[str, Any], key: str, words: str) -> None:
+    """Each fault of a check names the key and says what is wrong or what to write instead."""
+    problems = validate_check(check, params)
+    assert problems
+    assert problems[0].key == key
+    assert words in f"{problems[0].message} {problems[0].suggestion}"
+
+
+@pytest.mark.parametrize(
+    ("check", "params"),
+    [
+        pytest.param("contains", {"patterns": []}, id="an empty list is a list"),
+        pytest.param("content_not_includes", {"words": ["x"]}, id="words are patterns"),
+        pytest.param("tool_called", {"tool_name": "search"}, id="a singular tool_name"),
+        pytest.param("tools_called", {"tools": ["search"]}, id="tools for tool_names"),
+        pytest.param("guardrail_triggered", {"validator": "length"}, id="validator for validator_type"),
+        pytest.param("json_path", {"jmespath_expression": "a", "expected": None}, id="an expected null"),
+        pytest.param("contains", {"patterns": ["a"], "message": "because", "min_score": 0.5, "max_score": 1}, id="keys of the wrapper and the entry"),
+        pytest.param("llm_judge", {"anything": 1}, id="a check that is not built keeps its parameters"),
+    ],
+)
+def test_what_the_format_allows_is_allowed(check: str, params: dict[str, Any]) -> None:
+    """Aliases, wrapper keys and checks of later issues are no faults."""
+    assert validate_check(check, params) == []
+
+
+def test_types_are_built_or_refused_by_reason() -> None:
+    """Every known type is evaluated or has a reason why not, never both; every alias leads to one."""
+    assert not check_types().keys() & NOT_BUILT.keys()
+    assert all(target in check_types() or target in NOT_BUILT for target in ALIASES.values())
+    assert all(unsupported_check(name) for name in NOT_BUILT)
+    assert not any(unsupported_check(name) for name in check_types())
+    assert "assertion" in known_types()
+    assert unsupported_check("llm_judge_conversation") == "judges are not built yet"
