@@ -5,6 +5,7 @@ store's to check; here only its unknown keys are.
 """
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -72,8 +73,8 @@ def admit(kind: str, new: dict[str, Any], old: dict[str, Any] | None, *, unknown
     strangers = [*_unknown_metadata(new), *_changed_unknown(schema, new, old)]
     if strangers and unknown == "refuse":
         raise Invalid([FieldError(key.path, _unknown_message(key)) for key in strangers], kind=kind, name=name)
-    obj = defaulted(schema, _trimmed(schema, new))
-    changed = [part for part in _PARTS if part not in obj or old is None or obj[part] != old.get(part)]
+    obj = _completed(schema, new, old)
+    changed = [part for part in _PARTS if old is None or obj.get(part) != old.get(part)]
     errors = [error for error in schema_errors(schema, obj) if _part(error.path) not in _PARTS or _part(error.path) in changed]
     errors = errors or [*_rule_errors(kind, obj, old, changed)]
     if not errors and "spec" in changed:
@@ -193,10 +194,13 @@ def _changed_unknown(schema: Mapping[str, Any], new: Mapping[str, Any], old: Map
             yield key
 
 
-def _trimmed(schema: Mapping[str, Any], obj: dict[str, Any]) -> dict[str, Any]:
-    """Drop unknown keys everywhere but in metadata."""
-    kept: dict[str, Any] = pruned(schema, obj)
-    return {**kept, "metadata": {key: value for key, value in _metadata(obj).items() if key in _METADATA_KEYS}}
+def _completed(schema: Mapping[str, Any], new: Mapping[str, Any], old: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a copy without unknown keys and with defaults; a part equal to the stored one stays as it is."""
+    obj: dict[str, Any] = defaulted(schema, pruned(schema, new))
+    obj |= {part: deepcopy(new[part]) for part in _PARTS if part in new and old is not None and new[part] == old.get(part)}
+    metadata = new.get("metadata")
+    known = {key: deepcopy(value) for key, value in _metadata(new).items() if key in _METADATA_KEYS}
+    return {**obj, "metadata": known if metadata is None or isinstance(metadata, Mapping) else metadata}
 
 
 def _unknown_message(key: UnknownKey) -> str:

@@ -209,16 +209,16 @@ def provider_groups(providers: Mapping[str, Any] | None) -> dict[str, list[Provi
 class RunReference(StatusModel):
     """An ArenaRun of the same namespace."""
 
-    name: ShortText
-    uid: ShortText | None = None
+    name: ShortText = Field(description="Name of the run.")
+    uid: ShortText | None = Field(None, description="UID of the run.")
 
 
 class LastPush(StatusModel):
     """The commit of a ref that was last compared, and how many runs its pushes made."""
 
-    ref: RefName
-    commit: ShortText
-    count: Count = 0
+    ref: RefName = Field(description="Full name of the ref.")
+    commit: ShortText = Field(description="The commit that was compared last.")
+    count: Count = Field(0, description="Runs that pushes to the ref have made.")
 
 
 class ArenaJobStatus(StatusModel):

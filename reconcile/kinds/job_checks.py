@@ -102,23 +102,36 @@ def glob_problems(spec: Mapping[str, Any]) -> list[Problem]:
         Problem(INVALID_SPEC, f"spec.{section}.{field}[{place}]", f"glob {pattern!r} cannot be read: {cause}")
         for section, field in places
         for place, pattern in enumerate((spec.get(section) or {}).get(field) or ())
-        if (cause := unreadable_glob(pattern))
+        if (cause := _unreadable_scenario_glob(pattern) if section == "scenarios" else unreadable_glob(pattern))
     ]
 
 
+def _unreadable_scenario_glob(pattern: str) -> str:
+    """Ask the engine, which owns what a scenario pattern means."""
+    from engine.errors import BundleInvalid  # noqa: PLC0415 - only specs with filters pay for the import
+    from engine.selection import compile_glob  # noqa: PLC0415
+
+    try:
+        compile_glob(pattern)
+    except BundleInvalid as error:
+        return error.message.rpartition("': ")[2]
+    return ""
+
+
 def unreadable_glob(pattern: str) -> str:
-    """Say why a glob (`*`, `?`, `[…]`) cannot be read, or return ""."""
+    """Say why a glob of paths or refs (`*`, `?`, `**`, `[a-z]`) cannot be read, or return ""."""
     position = 0
-    while position < len(pattern):
-        if pattern[position] == "\\" and position + 1 == len(pattern):
-            return "it ends in a backslash"
-        if pattern[position] == "[":
-            first = position + 2 if pattern[position + 1 : position + 2] in ("!", "^") else position + 1
-            end = pattern.find("]", first + 1)
-            if end < 0:
-                return f"the bracket at character {position + 1} is not closed"
-            position = end
-        position += 2 if pattern[position] == "\\" else 1
+    while (position := pattern.find("[", position)) >= 0:
+        first = position + 2 if pattern[position + 1 : position + 2] in ("!", "^") else position + 1
+        end = pattern.find("]", first + 1)
+        if end < 0:
+            return f"the bracket at character {position + 1} is not closed"
+        members = pattern[first:end]
+        if "/" in members:
+            return f"the class [{members}] holds a /"
+        if any(members[at] == "-" and members[at - 1] > members[at + 1] for at in range(1, len(members) - 1)):
+            return f"the class [{members}] has a range that runs backwards"
+        position = end + 1
     return ""
 
 

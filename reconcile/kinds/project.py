@@ -138,8 +138,8 @@ class ProjectHead(StatusModel):
 class NamedRef(StatusModel):
     """A branch or tag and its commit."""
 
-    name: RefName
-    commit: ShortText
+    name: RefName = Field(description="Full name of the ref.")
+    commit: ShortText = Field(description="Its commit; a tag's is peeled.")
 
 
 class ProjectRefs(StatusModel):

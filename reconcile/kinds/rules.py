@@ -41,10 +41,14 @@ def _has_block_of_type(value: _Value, _old: object) -> bool:
     return value.get("type") in value
 
 
+def _status(obj: _Value) -> _Value:
+    return obj.get("status") or {}
+
+
 def _set_once(field: str, what: str) -> Rule:
     def keeps(value: _Value, old: _Value) -> bool:
-        before = (old.get("status") or {}).get(field)
-        return before is None or (value.get("status") or {}).get(field) == before
+        before = _status(old).get(field)
+        return before is None or _status(value).get(field) == before
 
     return Rule(
         scope="",

@@ -35,9 +35,9 @@ def nearest(word: str, words: list[str]) -> str:
 
 def unknown_keys(schema: Mapping[str, Any], value: object, path: str = "") -> Iterator[UnknownKey]:
     """Yield every key that the schema neither declares nor keeps, in the value's order."""
-    if isinstance(value, list) and "items" in schema:
+    if isinstance(value, list):
         for place, item in enumerate(value):
-            yield from unknown_keys(schema["items"], item, f"{path}[{place}]")
+            yield from unknown_keys(_items(schema), item, f"{path}[{place}]")
     if not isinstance(value, Mapping):
         return
     properties = schema.get("properties", _EMPTY)
@@ -52,7 +52,7 @@ def unknown_keys(schema: Mapping[str, Any], value: object, path: str = "") -> It
 def pruned(schema: Mapping[str, Any], value: Any) -> Any:
     """Return a copy of the value without unknown keys."""
     if isinstance(value, list):
-        return [pruned(schema.get("items", {PRESERVE: True}), item) for item in value]
+        return [pruned(_items(schema), item) for item in value]
     if not isinstance(value, Mapping):
         return value
     kept = {}
@@ -92,6 +92,12 @@ def explicit(schema: Mapping[str, Any], value: Any) -> Any:
     if isinstance(value, list):
         return [item for item in value if item is not None] or None
     return None if value in (None, "") or ("default" in schema and value == schema["default"]) else value
+
+
+def _items(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema of a list's items; a list that is kept is kept whole."""
+    below: Mapping[str, Any] = schema.get("items", {PRESERVE: True} if schema.get(PRESERVE) else _EMPTY)
+    return below
 
 
 def _below(schema: Mapping[str, Any], key: str) -> Schema | None:

@@ -6,7 +6,7 @@ Source: k8s.io/kube-openapi/pkg/validation and apiextensions-apiserver/pkg/apise
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 import re2
 
@@ -14,19 +14,19 @@ from reconcile.errors import FieldError
 from reconcile.kinds.schema import INT_OR_STRING
 from reconcile.kinds.structural import child
 
-_INT_BITS: Final = {"int32": 31, "int64": 63}
-
 
 def schema_errors(schema: Mapping[str, Any], value: Any, path: str = "") -> Iterator[FieldError]:
     """Yield what is wrong with a defaulted value, in the schema's order; unknown keys are not looked at."""
     found = _json_type(value)
-    if not _is_of_type(schema, value, found):
+    is_fit = _is_of_type(schema, found)
+    if not is_fit:
         wanted = "integer,string" if schema.get(INT_OR_STRING) else schema["type"]
         yield FieldError(path, f'Invalid value: "{found}": {_body(path)} must be of type {wanted}: "{found}"', "FieldValueTypeInvalid")
-        return
     if "enum" in schema and value not in schema["enum"]:
         supported = ", ".join(_shown(choice) for choice in schema["enum"])
         yield FieldError(path, f"Unsupported value: {_shown(value)}: supported values: {supported}", "FieldValueNotSupported")
+    if not is_fit:
+        return
     if isinstance(value, str):
         yield from _string_errors(schema, value, path)
     elif isinstance(value, int | float) and not isinstance(value, bool):
@@ -41,31 +41,32 @@ def _body(path: str) -> str:
     return f"{path} in body"
 
 
-def _shown(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+def _shown(value: Any) -> str:
+    whole = isinstance(value, float) and value.is_integer()
+    return json.dumps(int(value) if whole else value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _json_type(value: object) -> str:
     names = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", type(None): "null"}
-    return names.get(type(value), "object")
+    return "integer" if isinstance(value, float) and value.is_integer() else names.get(type(value), "object")
 
 
-def _is_of_type(schema: Mapping[str, Any], value: object, found: str) -> bool:
+def _is_of_type(schema: Mapping[str, Any], found: str) -> bool:
     if schema.get(INT_OR_STRING):
         return found in ("integer", "string")
     wanted = schema.get("type")
-    whole = isinstance(value, float) and value.is_integer()
-    return wanted in (None, found) or (wanted == "number" and found == "integer") or (wanted == "integer" and whole)
+    return wanted in (None, found) or (wanted == "number" and found == "integer")
 
 
 def _string_errors(schema: Mapping[str, Any], value: str, path: str) -> Iterator[FieldError]:
+    """Yield the first thing wrong with a string: the server says no more than one."""
     if "maxLength" in schema and len(value) > schema["maxLength"]:
         yield FieldError(path, f"Too long: may not be more than {schema['maxLength']} bytes", "FieldValueTooLong")
-    if "minLength" in schema and len(value) < schema["minLength"]:
+    elif "minLength" in schema and len(value) < schema["minLength"]:
         yield FieldError(path, f"Invalid value: {_shown(value)}: {_body(path)} should be at least {schema['minLength']} chars long")
-    if "pattern" in schema and re2.search(schema["pattern"], value) is None:
+    elif "pattern" in schema and re2.search(schema["pattern"], value) is None:
         yield FieldError(path, f"Invalid value: {_shown(value)}: {_body(path)} should match '{schema['pattern']}'")
-    if schema.get("format") == "date-time" and not _is_moment(value):
+    elif schema.get("format") == "date-time" and not _is_moment(value):
         yield FieldError(path, f"Invalid value: {_shown(value)}: {_body(path)} must be of type date-time: {_shown(value)}", "FieldValueTypeInvalid")
 
 
@@ -77,10 +78,6 @@ def _is_moment(value: str) -> bool:
 
 
 def _number_errors(schema: Mapping[str, Any], value: float, path: str) -> Iterator[FieldError]:
-    bits = _INT_BITS.get(schema.get("format", ""))
-    if bits is not None and not -(2**bits) <= value < 2**bits:
-        yield FieldError(path, f"Invalid value: {_shown(value)}: Checked value must be of type integer with format {schema['format']} in {path}")
-        return
     if "minimum" in schema and value < schema["minimum"]:
         yield FieldError(path, f"Invalid value: {_shown(value)}: {_body(path)} should be greater than or equal to {schema['minimum']}")
     if "maximum" in schema and value > schema["maximum"]:

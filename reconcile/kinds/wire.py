@@ -13,6 +13,7 @@ from reconcile.errors import FieldError, Invalid
 from reconcile.kinds.names import API_VERSION
 from reconcile.kinds.quantities import DECIMAL_PATTERN, DURATION_PATTERN
 
+_INT32_MAX = 2**31 - 1
 _LABEL_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 
 ObjectName = Annotated[str, Field(min_length=1, max_length=253)]
@@ -25,8 +26,8 @@ Glob = Annotated[str, Field(min_length=1, max_length=512)]
 RefName = Annotated[str, Field(max_length=512)]
 Duration = Annotated[str, Field(max_length=32, pattern=DURATION_PATTERN)]
 DecimalText = Annotated[str, Field(max_length=32, pattern=DECIMAL_PATTERN)]
-Count = Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})]
-Positive = Annotated[int, Field(ge=1, json_schema_extra={"format": "int32"})]
+Count = Annotated[int, Field(ge=0, le=_INT32_MAX, json_schema_extra={"format": "int32"})]
+Positive = Annotated[int, Field(ge=1, le=_INT32_MAX, json_schema_extra={"format": "int32"})]
 ByteCount = Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})]
 
 
