@@ -3,6 +3,7 @@
 Owns the file's mode (0600), its pragmas, its schema and the schema's version. Must not know what an object is.
 """
 
+import errno
 import os
 import sqlite3
 import stat
@@ -82,7 +83,7 @@ def store_error(error: Exception, path: Path | str) -> StoreUnavailable:
     if primary in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
         return StoreCorrupt(f"cannot use store '{path}': {error}", hint=_RESTORE_HINT)
     if primary == sqlite3.SQLITE_FULL or (primary in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and _is_full(path)):
-        return StoreFull(f"cannot write store '{path}': the disk is full", hint="free space on that disk; nothing else needs to be done")
+        return _full(path)
     if primary == sqlite3.SQLITE_READONLY or (primary == sqlite3.SQLITE_CANTOPEN and not _is_writable(path)):
         return _read_only(path)
     return StoreUnavailable(f"cannot use store '{path}': {error}")
@@ -93,9 +94,7 @@ def _prepare(path: Path) -> None:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        if isinstance(error, PermissionError) or not _is_writable(path):
-            raise _read_only(path) from error
-        raise StoreUnavailable(f"cannot open store '{path}': {error.strerror}") from error
+        raise _unopened(path, error) from error
     try:
         if stat.S_IMODE(os.fstat(descriptor).st_mode) != 0o600:  # noqa: PLR2004 - the mode it must have
             with suppress(OSError):
@@ -137,6 +136,18 @@ def _migrate(connection: sqlite3.Connection, migrations: Sequence[Sequence[str]]
             connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
+
+
+def _unopened(path: Path, error: OSError) -> StoreUnavailable:
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return _read_only(path)
+    if error.errno == errno.ENOSPC:
+        return _full(path)
+    return StoreUnavailable(f"cannot open store '{path}': {error.strerror}", hint="make the directory first, or name another state directory")
+
+
+def _full(path: Path | str) -> StoreFull:
+    return StoreFull(f"cannot write store '{path}': the disk is full", hint="free space on that disk; nothing else needs to be done")
 
 
 def _read_only(path: Path | str) -> StoreReadOnly:

@@ -136,3 +136,12 @@ async def test_many_watches_hear_the_same(cluster: Cluster) -> None:
     heard = [told(await watch) for watch in watches]
     assert heard[0] == heard[1] == heard[2]
     assert len(set(heard[0])) == 300
+
+
+async def test_a_listing_of_nothing_can_be_watched_from(cluster: Cluster) -> None:
+    """The version of an empty listing is not "from nothing": what was created since is told in its order, with its deletion."""
+    version = (await cluster.list(ARENA_JOB)).resource_version
+    await cluster.create(job("b"))
+    await cluster.create(job("a"))
+    await cluster.delete(ARENA_JOB, NS, "b")
+    assert told(await take(cluster.watch(ARENA_JOB, None, version), 3)) == [("ADDED", "b"), ("ADDED", "a"), ("DELETED", "b")]

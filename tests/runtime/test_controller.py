@@ -1,63 +1,26 @@
-"""The controller: when a pass happens, and what is written at its end."""
+"""When a pass happens: changes, delays, the interval, and what breaks a watch."""
+
+from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import pytest
 
-from foundation.clock import FakeClock
 from reconcile.cluster.port import ARENA_JOB, ARENA_RUN, Labels, Object, ObjectKey, ResourceKind, WatchEvent
 from reconcile.cluster.sqlite import SqliteCluster
-from reconcile.errors import Conflict, Gone, InvariantBroken, Stalled, StoreUnavailable, Waiting
-from reconcile.runtime.controller import Controller, ControllerOptions
-from reconcile.runtime.passes import Pass
-from reconcile.runtime.reconciler import Done, Failed, Progressing, Result, Silent
+from reconcile.errors import Gone, StoreUnavailable, Waiting
+from reconcile.runtime.controller import Controller
+from reconcile.runtime.reconciler import Done, Failed, Result
 from reconcile.runtime.reflector import by_owner
 
+if TYPE_CHECKING:
+    from reconcile.runtime.passes import Pass
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from tests.runtime.conftest import Bench, Scripted
+
 KEY = ObjectKey("arena", "a")
-
-
-class Scripted(Protocol):
-    """The reconciler of conftest: what it does, and which passes it did."""
-
-    kind: ResourceKind
-    passes: list[str]
-    act: Callable[[Pass], Awaitable[Result]]
-
-    def __init__(self, act: Callable[[Pass], Awaitable[Result]]) -> None: ...
-
-    async def reconcile(self, scope: Pass, /) -> Result:
-        """Do a pass."""
-
-
-class Bench(Protocol):
-    """The bench of conftest."""
-
-    cluster: SqliteCluster
-    clock: FakeClock
-
-    def start(self, reconciler: Scripted, **arguments: Any) -> Controller:
-        """Start a controller."""
-
-    async def stop(self) -> None:
-        """Stop controllers."""
-
-    async def until(self, check: Callable[[], bool | Awaitable[bool]]) -> None:
-        """Wait for a condition."""
-
-    async def idle(self, controller: Controller) -> None:
-        """Wait until nothing is to do."""
-
-    async def job(self, name: str = "a", **metadata: Any) -> Object:
-        """Create a job."""
-
-    async def get(self, name: str = "a") -> Object:
-        """Read a job."""
-
-    async def ready(self, name: str = "a") -> tuple[str, str]:
-        """Read a job's Ready."""
 
 
 def always(result: Result | Exception) -> Callable[[Pass], Awaitable[Result]]:
@@ -86,50 +49,6 @@ async def test_what_is_there_at_the_start_is_reconciled(bench: Bench, scripted: 
     await bench.until(lambda: "before" in reconciler.passes)
     await bench.job("after")
     await bench.until(lambda: "after" in reconciler.passes)
-
-
-async def test_status_is_written_at_the_end(bench: Bench, scripted: type[Scripted]) -> None:
-    """The draft and the outcome's conditions become the status, with the generation that was seen."""
-
-    async def act(scope: Pass) -> Result:
-        scope.status["activeCount"] = 2
-        scope.condition("SourceValid", "True", "Pinned")
-        return Done("Scheduled")
-
-    await bench.job()
-    controller = bench.start(scripted(act))
-    await bench.idle(controller)
-    status = (await bench.get())["status"]
-    assert status["activeCount"] == 2
-    assert status["observedGeneration"] == 1
-    assert [(c["type"], c["status"], c["reason"]) for c in status["conditions"]] == [
-        ("Ready", "True", "Scheduled"),
-        ("Reconciling", "False", "Scheduled"),
-        ("Stalled", "False", "Scheduled"),
-        ("SourceValid", "True", "Pinned"),
-    ]
-
-
-@pytest.mark.parametrize("result", [Done(), Progressing(), Failed("TestsFailed"), Silent(), Stalled("X", "y"), Waiting("X", "y")], ids=str)
-async def test_passes_over_an_unchanged_world_write_nothing(bench: Bench, scripted: type[Scripted], result: Result | Exception) -> None:
-    """A second pass, an hour later, changes nothing in the store."""
-    await bench.job()
-    controller = Controller(bench.cluster, scripted(always(result)), clock=bench.clock, options=ControllerOptions(debug=True))
-    await controller.pass_over(KEY)
-    before = await bench.get()
-    await bench.clock.advance(3600)
-    await controller.pass_over(KEY)
-    assert await bench.get() == before
-
-
-async def test_a_change_of_the_spec_is_observed(bench: Bench, scripted: type[Scripted]) -> None:
-    """After a change of the spec observedGeneration follows."""
-    await bench.job()
-    controller = bench.start(scripted(always(Done())))
-    await bench.idle(controller)
-    await bench.cluster.patch(ARENA_JOB, "arena", "a", {"spec": {"suspend": True}})
-    await bench.idle(controller)
-    assert (await bench.get())["status"]["observedGeneration"] == 2
 
 
 async def test_failures_are_retried_with_backoff(bench: Bench, scripted: type[Scripted]) -> None:
@@ -200,38 +119,6 @@ async def test_the_interval_looks_at_everything_not_final(bench: Bench, scripted
     await bench.until(lambda: "lives" in reconciler.passes)
     await bench.idle(controller)
     assert "over" not in reconciler.passes
-
-
-async def test_a_conflict_overwrites_nothing(bench: Bench, scripted: type[Scripted]) -> None:
-    """A pass whose object changed meanwhile writes nothing; another pass sees the new object."""
-    first = True
-
-    async def act(scope: Pass) -> Result:
-        nonlocal first
-        if first:
-            first = False
-            await bench.cluster.patch(ARENA_JOB, "arena", "a", {"spec": {"suspend": True}})
-        scope.status["seen"] = scope.obj["spec"]["suspend"]
-        return Done()
-
-    await bench.job()
-    controller = bench.start(scripted(act))
-    await bench.idle(controller)
-    await bench.clock.advance(1)
-    await bench.idle(controller)
-    status = (await bench.get())["status"]
-    assert status["seen"] is True
-    assert status["observedGeneration"] == 2
-
-
-async def test_an_endless_conflict_is_shown(bench: Bench, scripted: type[Scripted]) -> None:
-    """A pass that meets a conflict again and again says so in the status at last."""
-    await bench.job()
-    controller = bench.start(scripted(always(Conflict("Job", "arena", "a-worker"))))
-    for _ in range(8):
-        await bench.clock.advance(1)
-        await bench.idle(controller)
-    assert await bench.ready() == ("False", "ProgressingWithRetry")
 
 
 async def test_one_pass_of_an_object_at_a_time(bench: Bench, scripted: type[Scripted]) -> None:
@@ -331,95 +218,6 @@ async def test_what_happened_while_nobody_watched_is_found(bench: Bench, scripte
     await bench.until(lambda: "a" in reconciler.passes)
     await bench.stop()
     await cluster.close()
-
-
-async def test_deleted_objects_are_passed_until_their_finalizers_go(bench: Bench, scripted: type[Scripted]) -> None:
-    """A pass adds a finalizer, sees the deletion, and lets the object go."""
-    cleaned: list[str] = []
-
-    async def act(scope: Pass) -> Result:
-        if scope.deleting:
-            cleaned.append(scope.uid)
-            await scope.remove_finalizer("arena.test/clean")
-            assert scope.gone
-            return Silent()
-        scope.status["draft"] = "kept"
-        await scope.add_finalizer("arena.test/clean")
-        return Done()
-
-    job = await bench.job()
-    controller = bench.start(scripted(act))
-    await bench.idle(controller)
-    assert (await bench.get())["metadata"]["finalizers"] == ["arena.test/clean"]
-    assert (await bench.get())["status"]["draft"] == "kept"
-    await bench.cluster.delete(ARENA_JOB, "arena", "a")
-    await bench.until(lambda: cleaned == [job["metadata"]["uid"]])
-    await bench.idle(controller)
-    assert (await bench.cluster.list(ARENA_JOB)).items == []
-
-
-async def test_another_finalizer_still_holds(bench: Bench, scripted: type[Scripted]) -> None:
-    """Removing one of several finalizers leaves the object, and its status can be written."""
-
-    async def act(scope: Pass) -> Result:
-        if scope.deleting:
-            await scope.remove_finalizer("arena.test/clean")
-            assert not scope.gone
-            return Progressing("Deleting")
-        return Done()
-
-    await bench.job(finalizers=["arena.test/clean", "arena.test/other"])
-    await bench.cluster.delete(ARENA_JOB, "arena", "a")
-    controller = bench.start(scripted(act))
-    await bench.idle(controller)
-    assert (await bench.get())["metadata"]["finalizers"] == ["arena.test/other"]
-    assert await bench.ready() == ("False", "Deleting")
-
-
-async def test_save_in_the_middle_of_a_pass(bench: Bench, scripted: type[Scripted]) -> None:
-    """A draft that is saved in the middle is in the store before the pass goes on; saving again writes nothing."""
-
-    async def act(scope: Pass) -> Result:
-        scope.status["pinned"] = {"commit": "abc"}
-        changed = await scope.save()
-        assert (await bench.get())["status"]["pinned"] == {"commit": "abc"}
-        assert await scope.save() is False
-        scope.status["saved"] = scope.status.get("saved", changed)
-        return Done()
-
-    await bench.job()
-    controller = bench.start(scripted(act))
-    await bench.idle(controller)
-    assert (await bench.get())["status"]["saved"] is True
-
-
-async def test_removed_keys_leave_the_status(bench: Bench, scripted: type[Scripted]) -> None:
-    """A key that the draft no longer has is removed from the stored status, at any depth."""
-
-    async def act(scope: Pass) -> Result:
-        scope.status.pop("next", None)
-        scope.status["progress"].pop("failed")
-        return Done()
-
-    await bench.job()
-    await bench.cluster.patch_status(ARENA_JOB, "arena", "a", {"next": "x", "progress": {"total": 3, "failed": 1}})
-    await Controller(bench.cluster, scripted(act), clock=bench.clock).pass_over(KEY)
-    status = (await bench.get())["status"]
-    assert "next" not in status
-    assert status["progress"] == {"total": 3}
-
-
-async def test_conditions_are_the_reducers(bench: Bench, scripted: type[Scripted]) -> None:
-    """In debug mode a reconciler that writes Ready by itself ends the controller."""
-
-    async def act(scope: Pass) -> Result:
-        scope.status["conditions"] = [{"type": "Ready", "status": "True"}]
-        return Done()
-
-    await bench.job()
-    controller = Controller(bench.cluster, scripted(act), clock=bench.clock, options=ControllerOptions(debug=True))
-    with pytest.raises(InvariantBroken, match="Ready"):
-        await controller.pass_over(KEY)
 
 
 async def test_cancelling_ends_everything(bench: Bench, scripted: type[Scripted]) -> None:
