@@ -16,8 +16,9 @@ from reconcile.runtime.reconciler import Done, Failed, Result
 from reconcile.runtime.reflector import by_owner
 
 if TYPE_CHECKING:
-    from reconcile.runtime.passes import Pass
     from collections.abc import AsyncGenerator, Awaitable, Callable
+
+    from reconcile.runtime.passes import Pass
     from tests.runtime.conftest import Bench, Scripted
 
 KEY = ObjectKey("arena", "a")

@@ -12,8 +12,9 @@ from reconcile.runtime.controller import Controller, ControllerOptions
 from reconcile.runtime.reconciler import Done, Failed, Progressing, Result, Silent
 
 if TYPE_CHECKING:
-    from reconcile.runtime.passes import Pass
     from collections.abc import Awaitable, Callable
+
+    from reconcile.runtime.passes import Pass
     from tests.runtime.conftest import Bench, Scripted
 
 KEY = ObjectKey("arena", "a")
