@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.peers.measure import CommandFailed, Measured, measure
-from bench.peers.runners import Runner, Unavailable, arena, inspect_ai, promptfoo
+from bench.peers.runners import OUTPUT, Runner, Unavailable, arena, inspect_ai, promptfoo
 
 OUT = Path(__file__).parent / "out"
 START_UP_BAR_S = 0.4
@@ -45,25 +45,33 @@ def median_of(runs: Sequence[Measured], value: Callable[[Measured], float]) -> f
 
 
 def run_once(runner: Runner, items: int) -> Measured:
-    """Measure one evaluation of `items` items in a directory of its own."""
+    """Measure one evaluation of `items` items in a directory of its own.
+
+    Raises:
+        CommandFailed: it failed, or did not do all of the work.
+    """
     with tempfile.TemporaryDirectory(prefix="arena-bench-") as name:
         directory = Path(name)
-        return measure(runner.command(directory, items), directory / "output.txt")
+        measured = measure(runner.command(directory, items), directory / OUTPUT)
+        if (passed := runner.passed(directory)) != items:
+            raise CommandFailed(f"cannot measure {runner.name}: {passed} of {items} items passed")
+        return measured
 
 
 def scores(runners: Sequence[Runner], items: int, repeat: int) -> list[Score]:
-    """Measure all runners in turns, so that a noisy minute hits all alike; a runner that fails is named and left out."""
+    """Measure all runners in turns, so that a noisy minute hits all alike, after one turn that fills caches; a runner that fails is named and left out."""
     small: dict[str, list[Measured]] = {runner.name: [] for runner in runners}
     large: dict[str, list[Measured]] = {runner.name: [] for runner in runners}
-    for _ in range(repeat):
+    for turn in range(-1, repeat):
         for runner in runners:
             try:
-                one, many = run_once(runner, 1), run_once(runner, items)
+                one, many = run_once(runner, 1), run_once(runner, items if turn >= 0 else 2)
             except CommandFailed as error:
                 print(f"skipped: {runner.name}: {error}")
                 continue
-            small[runner.name].append(one)
-            large[runner.name].append(many)
+            if turn >= 0:
+                small[runner.name].append(one)
+                large[runner.name].append(many)
     return [_score(runner.name, small[runner.name], large[runner.name], items) for runner in runners if small[runner.name]]
 
 

@@ -44,7 +44,7 @@ def measure(command: Command, output: Path) -> Measured:
         process = subprocess.Popen(
             command.argv,
             cwd=command.directory,
-            env={**os.environ, **command.variables},
+            env={**_environment(), **command.variables},
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,
@@ -56,3 +56,8 @@ def measure(command: Command, output: Path) -> Measured:
         tail = output.read_bytes()[-400:].decode(errors="replace").strip()
         raise CommandFailed(f"cannot measure '{command.argv[0]}': exit {process.returncode}: {tail}")
     return Measured(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment as a user has it: with byte code caches, which build machines often switch off."""
+    return {name: value for name, value in os.environ.items() if name not in {"PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"}}

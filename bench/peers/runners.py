@@ -5,9 +5,11 @@ Each holds the same work: one turn a sample, one check of the turn and one of th
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,9 @@ from bench.peers.measure import Command
 
 TRIALS_A_SCENARIO = 100
 CONCURRENCY = 50
+OUTPUT = "output.txt"
+"""The file in a runner's directory that takes what it prints."""
+
 _INSTALL_TIMEOUT_S = 900
 
 INSPECT_TASK = """
@@ -81,10 +86,11 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """One runner: its name and how to make the command that evaluates so many items in an empty directory."""
+    """One runner: its name, how to make the command that evaluates so many items in an empty directory, and how many its traces there say passed."""
 
     name: str
     command: Callable[[Path, int], Command]
+    passed: Callable[[Path], int]
 
 
 def arena(argv: tuple[str, ...]) -> Runner:
@@ -116,7 +122,7 @@ def arena(argv: tuple[str, ...]) -> Runner:
             path.write_text(text)
         return Command((*argv, "eval", str(directory), "-o", "json", "-j", str(CONCURRENCY)), directory, {})
 
-    return Runner("arena eval", command)
+    return Runner("arena eval", command, lambda directory: (directory / OUTPUT).read_bytes().count(b'"verdict":"pass","reused"'))
 
 
 def inspect_ai(out: Path) -> Runner:
@@ -135,7 +141,7 @@ def inspect_ai(out: Path) -> Runner:
         argv = (str(program), "eval", "mock_task.py", "--display", "none", "--max-samples", str(CONCURRENCY), "--log-dir", "logs")
         return Command(argv, directory, {"ITEMS": str(items)})
 
-    return Runner("inspect_ai mockllm", command)
+    return Runner("inspect_ai mockllm", command, _inspect_samples)
 
 
 def promptfoo(out: Path) -> Runner:
@@ -161,7 +167,19 @@ def promptfoo(out: Path) -> Runner:
         quiet = {"PROMPTFOO_DISABLE_TELEMETRY": "1", "PROMPTFOO_DISABLE_UPDATE": "1", "PROMPTFOO_CONFIG_DIR": str(directory / "state")}
         return Command((str(program), "eval", "-c", "config.json", *options), directory, quiet)
 
-    return Runner("promptfoo echo", command)
+    return Runner("promptfoo echo", command, _promptfoo_passed)
+
+
+def _inspect_samples(directory: Path) -> int:
+    """Return how many samples the log holds; its format keeps scores inside each."""
+    (log,) = (directory / "logs").glob("*.eval")
+    with zipfile.ZipFile(log) as archive:
+        return sum(name.startswith("samples/") for name in archive.namelist())
+
+
+def _promptfoo_passed(directory: Path) -> int:
+    found = re.search(r"([\d,]+) passed", (directory / OUTPUT).read_text())
+    return int(found[1].replace(",", "")) if found else 0
 
 
 def _install(argv: list[str]) -> None:
