@@ -7,7 +7,7 @@ Must not know who asks.
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -111,9 +111,11 @@ class Export:
                 sync_file_system(root)
             crash_point("export.synced")
             write_manifest(self.store.manifest(self.commit), manifest)
+            crash_point("export.recorded")
             temporary.rename(self.store.snapshot(self.commit))
         except BaseException:
-            remove_tree(temporary)
+            with suppress(OSError):  # what stopped the export may stop this too; the next one sweeps
+                remove_tree(temporary)
             raise
         crash_point("export.renamed")
         sync_directory(self.store.versions)

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from foundation.crash import crash_point
 from gitops.object_reader import ObjectReader
 from gitops.snapshot_disk import DirectoryCursor
 from gitops.snapshot_manifest import Manifest, StoredEntry
@@ -100,6 +101,7 @@ class TreeWriter:
         try:
             for entry, content in zip(files, reader.stream([entry.object_id for entry in files]), strict=True):
                 self._check_stop()
+                crash_point("export.file")
                 parent, name = _split(entry.path)
                 mode = FILE_MODES[entry.kind]
                 descriptor = os.open(name, _CREATE_FLAGS, mode, dir_fd=cursor.at(parent))

@@ -7,10 +7,11 @@ still need.
 
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import structlog
 
@@ -32,6 +33,8 @@ __all__ = ["DEFAULT_LIMITS", "Snapshot", "SnapshotLimits", "SnapshotUsage", "Sna
 DEFAULT_LIMITS = SnapshotLimits()
 
 _THREADS = 4
+
+_T = TypeVar("_T")
 
 _log = structlog.get_logger(__name__)
 
@@ -102,8 +105,7 @@ class Snapshots:
             StorageFailed: the content volume cannot be read.
         """
         store = self._store(project, commit)
-        with storage(f"find commit {commit[:12]} of project '{project.name}'"):
-            header = await self._threads.run(partial(store.header, commit))
+        header = await self._blocking(f"find commit {commit[:12]} of project '{project.name}'", partial(store.header, commit))
         return None if header is None else self._snapshot(project, header, 0)
 
     async def prune(self, project: ProjectKey, *, needed: Callable[[], Awaitable[Collection[str]]], retain: int) -> SnapshotUsage:
@@ -119,9 +121,8 @@ class Snapshots:
         what = f"prune the snapshots of project '{project.name}'"
         async with self._locked(project, what):
             keep = set(await needed())
-            usage = await self._threads.run(partial(self._prune, project, store, keep, retain))
-        with storage(what):
-            await self._threads.run(store.empty_trash)
+            usage = await self._blocking(what, partial(self._prune, project, store, keep, retain))
+        await self._blocking(what, store.empty_trash)
         return usage
 
     async def usage(self, project: ProjectKey) -> SnapshotUsage:
@@ -130,8 +131,7 @@ class Snapshots:
         Raises:
             StorageFailed: the content volume cannot be read.
         """
-        with storage(f"measure the snapshots of project '{project.name}'"):
-            return await self._threads.run(partial(self._measure, project, self._store(project)))
+        return await self._blocking(f"measure the snapshots of project '{project.name}'", partial(self._measure, project, self._store(project)))
 
     async def scrub(self, project: ProjectKey) -> list[str]:
         """Read every snapshot in full; set aside and return those that are not what their manifest says, so that they are exported again.
@@ -145,11 +145,10 @@ class Snapshots:
         what = f"check the snapshots of project '{project.name}'"
         known: dict[Inode, str] = {}
         bad: list[str] = []
-        with storage(what):
-            commits = await self._threads.run(store.commits)
+        commits = await self._blocking(what, store.commits)
         for commit in commits:
             async with self._locked(project, what):
-                sound = await self._threads.run(partial(_check, store, commit, known))
+                sound = await self._blocking(what, partial(_check, store, commit, known))
             if not sound:
                 bad.append(commit)
                 _log.warning("snapshot set aside", project=str(project), commit=commit)
@@ -166,7 +165,7 @@ class Snapshots:
         if not sources.exists():
             return
         async with self._locked(project, what):
-            await self._threads.run(partial(remove_tree, sources))
+            await self._blocking(what, partial(remove_tree, sources))
         self._usage.pop(project, None)
 
     async def set_head(self, project: ProjectKey, commit: str) -> None:
@@ -177,8 +176,7 @@ class Snapshots:
         """
         self._volume.snapshot(project, commit)
         path = self._volume.head_file(project)
-        with storage(f"record the head of project '{project.name}'"):
-            await self._threads.run(partial(_write_head, path, commit))
+        await self._blocking(f"record the head of project '{project.name}'", partial(_write_head, path, commit))
 
     async def head(self, project: ProjectKey) -> str | None:
         """Return the commit in the HEAD file; None when there is none.
@@ -186,8 +184,7 @@ class Snapshots:
         Raises:
             StorageFailed: the content volume cannot be read.
         """
-        with storage(f"read the head of project '{project.name}'"):
-            return await self._threads.run(partial(_read_head, self._volume.head_file(project)))
+        return await self._blocking(f"read the head of project '{project.name}'", partial(_read_head, self._volume.head_file(project)))
 
     def _prune(self, project: ProjectKey, store: SnapshotStore, keep: set[str], retain: int) -> SnapshotUsage:
         if store.versions.is_dir():
@@ -218,9 +215,14 @@ class Snapshots:
 
     @asynccontextmanager
     async def _locked(self, project: ProjectKey, what: str) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            with storage(what):
+                await stack.enter_async_context(self._locks.hold(self._volume.head_file(project).with_name("lock"), what))
+            yield
+
+    async def _blocking(self, what: str, work: Callable[[], _T]) -> _T:
         with storage(what):
-            async with self._locks.hold(self._volume.head_file(project).with_name("lock"), what):
-                yield
+            return await self._threads.run(work)
 
 
 def _check(store: SnapshotStore, commit: str, known: dict[Inode, str]) -> bool:

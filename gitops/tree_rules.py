@@ -263,7 +263,7 @@ class _Walk:
 
     def check_links(self) -> None:
         """Check every symlink of a tree whose names are all sound."""
-        links = [entry for entry in self.entries if entry.kind is Kind.SYMLINK]
+        links = sorted((entry for entry in self.entries if entry.kind is Kind.SYMLINK), key=lambda entry: entry.path)
         targets = self._source.contents([link.object_id for link in links], limit_bytes=TARGET_LIMIT_BYTES)
         found = {link.path: target for link, target in zip(links, targets, strict=True)}
         link_map = LinkMap(found)

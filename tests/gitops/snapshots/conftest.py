@@ -152,14 +152,19 @@ def forge(request: pytest.FixtureRequest, volume: ContentVolume, project: Projec
 def run_python() -> Callable[..., "subprocess.Popen[str]"]:
     """Start a Python process with this source tree; arguments go to its `sys.argv[1:]`, `before` in front of the command."""
 
-    def start(script: str, *arguments: str, before: Sequence[str] = (), user: int | None = None) -> "subprocess.Popen[str]":
+    def start(script: str, *arguments: str, before: Sequence[str] = ()) -> "subprocess.Popen[str]":
         return subprocess.Popen(
             [*before, sys.executable, "-c", script, *arguments],
             env={**ENVIRONMENT, "PYTHONPATH": str(SOURCE_ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            user=user,
         )
 
     return start
+
+
+@pytest.fixture
+def forge_at() -> Callable[[Path], Forge]:
+    """Make an empty repository of the project `support` on the content volume at a path."""
+    return lambda root: Forge(ContentVolume(root).repository(ProjectKey("default", "support"))).init()
