@@ -19,11 +19,16 @@ _ENGINES = ("workflow", "compositions", "pack_file")
 
 
 def check_bundle(bundle: Bundle, problems: Problems) -> None:
-    """Add every problem between the files of `bundle`."""
-    for scenario in bundle.scenarios.values():
-        _check_prompt(bundle, scenario, problems)
-        _check_turns(bundle, scenario, problems)
-    _check_tools(bundle, problems)
+    """Add every problem between the files of `bundle`, but no echo of a file that could not be read whole."""
+    broken = problems.files_with_errors()
+    scenarios = [scenario for scenario in bundle.scenarios.values() if scenario.file not in broken]
+    for scenario in scenarios:
+        _check_turns(scenario, problems)
+    if broken <= {scenario.file for scenario in bundle.scenarios.values()} - {bundle.arena_file}:
+        for scenario in scenarios:
+            _check_prompt(bundle, scenario, problems)
+            _check_roles(bundle, scenario, problems)
+        _check_tools(bundle, problems)
     _check_groups(bundle, problems)
     _check_judges(bundle, problems)
 
@@ -64,20 +69,24 @@ def _check_variables(bundle: Bundle, scenario: Scenario, prompt: PromptConfig, p
         problems.error(prompt.location, f"'{{{{{name}}}}}' in the template of prompt '{prompt.id}' has no value in scenario '{scenario.id}'", hint)
 
 
-def _check_turns(bundle: Bundle, scenario: Scenario, problems: Problems) -> None:
+def _check_turns(scenario: Scenario, problems: Problems) -> None:
     if not scenario.turns:
         problems.error(scenario.location, f"scenario '{scenario.id}' has no turns", "it would pass without asking anything")
-    roles = [role.id for role in bundle.arena.roles]
     for turn in scenario.turns:
-        if turn.role != "user" and turn.role not in roles:
-            problems.error(turn.location, f"unknown role '{turn.role}' of a turn", did_you_mean(turn.role, ["user", *roles], otherwise="roles are"))
-        elif turn.role != "user":
-            _check_self_play(bundle, turn, problems)
-        elif not turn.content and not turn.parts:
+        if turn.role == "user" and not turn.content and not turn.parts:
             problems.error(turn.location, "a user's turn has neither content nor parts")
         if turn.max_turns is not None and turn.max_turns < turn.turns:
             problems.error(turn.location, f"cannot read the turn: max_turns {turn.max_turns} is below turns {turn.turns}")
     _check_perturbations(scenario, problems)
+
+
+def _check_roles(bundle: Bundle, scenario: Scenario, problems: Problems) -> None:
+    roles = [role.id for role in bundle.arena.roles]
+    for turn in scenario.turns:
+        if turn.role in roles:
+            _check_self_play(bundle, turn, problems)
+        elif turn.role != "user":
+            problems.error(turn.location, f"unknown role '{turn.role}' of a turn", did_you_mean(turn.role, ["user", *roles], otherwise="roles are"))
 
 
 def _check_self_play(bundle: Bundle, turn: Turn, problems: Problems) -> None:

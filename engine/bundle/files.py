@@ -16,7 +16,7 @@ from yaml.nodes import MappingNode, Node
 from engine.bundle.fields import Table, name, read_object, record, string, string_map
 from engine.bundle.model import Location
 from engine.bundle.paths import resolve_inside
-from engine.bundle.problems import Problems, did_you_mean, shown
+from engine.bundle.problems import Problems, did_you_mean, nearest, shown
 from engine.bundle.yamltree import Document, TooLarge, compose, entries
 from engine.errors import BundleInvalid
 
@@ -136,9 +136,10 @@ class BundleFiles:
             present = sorted(os.listdir(resolve_inside(self.root, directory or ".")))[:MAX_FILES]  # noqa: PTH208 - names are all that is needed
         except (OSError, BundleInvalid):
             return f"there is no directory '{shown(directory)}'" if directory else ""
-        paths = [f"{directory}/{entry}" if directory else entry for entry in present]
-        hint = did_you_mean(file, paths)
-        return hint if hint.startswith("did you mean") else "the path is relative to the file that names it"
+        near = nearest(file.rpartition("/")[2], present)
+        if near:
+            return f"did you mean '{directory}/{near}'?" if directory else f"did you mean '{near}'?"
+        return "the path is relative to the file that names it"
 
 
 def _decode(file: str, content: bytes) -> str:

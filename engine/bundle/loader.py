@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from yaml.nodes import MappingNode, Node
+from yaml.nodes import MappingNode, Node, ScalarNode
 
 from engine.bundle import crosschecks
 from engine.bundle.arena_reader import ARENA_TABLE, ROLE_SLOTS, Reference
@@ -267,6 +267,8 @@ def _raw_tool(document: Document, node: Node) -> Manifest | None:
     if "name" not in present or "kind" in present or "spec" in present or "metadata" in present:
         return None
     place = present["name"][1]
+    if not isinstance(place, ScalarNode):
+        return None
     name = str(place.value)
     return Manifest(document, node, name, {}, document.at(place)) if valid_id(document, place, name) else None
 

@@ -71,6 +71,10 @@ class Problems:
         """Whether any of them is an error."""
         return self._errors > 0
 
+    def files_with_errors(self) -> set[str]:
+        """Return the files that have an error."""
+        return {p.file for p in self._found if p.severity is Severity.ERROR}
+
     def warnings(self) -> tuple[str, ...]:
         """Return the warnings as sentences, `file:line: …`."""
         return tuple(str(p) for p in self.all if p.severity is Severity.WARNING)

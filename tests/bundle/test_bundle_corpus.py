@@ -1,0 +1,124 @@
+"""The public bundles load, and what of them runs is planned as the reference engine plans it."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from engine.bundle import check_supported, load_bundle
+from engine.errors import FeatureNotSupported
+from engine.plan import MockOverride, PlanRequest, make_plan
+from engine.validate import Severity, validate_bundle
+
+BUNDLES = [
+    *("assertions-test", "capability-matrix", "client-tools", "context-management", "customer-support", "document-analysis", "eval-test"),
+    *("guardrails-test", "live-http-tools", "llm-judge", "load-testing", "mcp-filesystem-test", "model-migration", "multimodal-tool-results"),
+    *("rag-agent", "resilience-testing", "variables-demo", "voice-bake-off", "voice-ivr", "workflow-order-processing", "workflow-support"),
+]
+OFFLINE = ["guardrails-test", "model-migration", "resilience-testing", "voice-bake-off"]
+
+
+@pytest.mark.parametrize("name", BUNDLES)
+def test_bundle_loads(corpus: Path, name: str) -> None:
+    """Every public bundle loads without an error."""
+    bundle = load_bundle(corpus / name)
+    assert bundle.scenarios or bundle.evals
+
+
+@pytest.mark.parametrize("name", BUNDLES)
+def test_bundle_validates(corpus: Path, name: str) -> None:
+    """Validation finds no error in a public bundle; what is not built is a note."""
+    assert [str(p) for p in validate_bundle(corpus / name) if p.severity is Severity.ERROR] == []
+
+
+def test_whole_corpus_is_covered(corpus: Path) -> None:
+    """No bundle of the corpus is left out of the tables above."""
+    assert sorted(path.name for path in corpus.iterdir()) == BUNDLES
+
+
+NO_MATRIX = {"eval-test", "capability-matrix", "mcp-filesystem-test"}
+"""Bundles of which the reference gives no list of runs: an eval, a summary by scenario, a server that cannot start."""
+
+
+@pytest.mark.parametrize("name", [name for name in BUNDLES if name not in NO_MATRIX])
+def test_matrix_is_the_reference_s(corpus: Path, name: str) -> None:
+    """The matrix of a bundle without filters has the pairs, and as many runs of each, as the reference engine's."""
+    record = json.loads((corpus.parent / "expected" / f"{name}.json").read_text())
+    records = record if isinstance(record, list) else [record]
+    whole = [r for r in records if not {"--scenario", "--provider"} & set(r["command"])]
+    if not whole:
+        pytest.skip("the reference was only measured with filters")
+    plan = make_plan(load_bundle(corpus / name), PlanRequest())
+    expected = Counter((item["scenario"], item["provider"]) for item in whole[0]["items"])
+    assert Counter((item.scenario, item.provider) for item in plan.items) == expected
+
+
+@pytest.mark.parametrize("name", OFFLINE)
+def test_mock_bundles_are_supported(corpus: Path, name: str) -> None:
+    """Bundles of mocks, tools and guardrails are not refused."""
+    bundle = load_bundle(corpus / name)
+    check_supported(bundle, make_plan(bundle, PlanRequest()))
+
+
+@pytest.mark.parametrize(
+    ("name", "mock", "scenarios", "items"),
+    [
+        pytest.param("assertions-test", "mock-responses.yaml", ("json-validation", "scripted-turns", "tool-usage"), 9, id="assertions-test without self-play"),
+        pytest.param("customer-support", "mock-responses.yaml", ("customer-support-scenarios",), 3, id="customer-support's conversations"),
+        pytest.param("customer-support", "mock-responses.yaml", (), 18, id="the whole of customer-support"),
+        pytest.param("load-testing", None, ("simple-qa",), 10, id="load-testing without self-play"),
+    ],
+)
+def test_override_makes_scenarios_runnable(corpus: Path, name: str, mock: str | None, scenarios: tuple[str, ...], items: int) -> None:
+    """With mocks in place of models, the scenarios that need nothing else run, whatever the rest of the bundle needs."""
+    bundle = load_bundle(corpus / name)
+    plan = make_plan(bundle, PlanRequest(mock=MockOverride(mock), only_scenarios=scenarios))
+    check_supported(bundle, plan)
+    assert len(plan.items) == items
+
+
+@pytest.mark.parametrize(
+    ("name", "first_line"),
+    [
+        pytest.param("assertions-test", "scenarios/self-play.scenario.yaml:22: cannot run scenario 'self-play': self-play turns (role 'gemini-user') are not supported yet", id="self-play"),
+        pytest.param("client-tools", "scenarios/consent-deny.scenario.yaml:11: cannot run scenario 'consent-deny': client tools (consent_overrides) are not supported yet", id="client tools"),
+        pytest.param("context-management", "scenarios/context-limited-fail.scenario.yaml:4: cannot run scenario 'context-limited-fail': its context_policy is not supported yet", id="context policies"),
+        pytest.param("document-analysis", "config.arena.yaml:26: cannot run scenario 'research-paper': workflows are not supported yet", id="workflows"),
+        pytest.param("live-http-tools", "tools/search-places.tool.yaml:4: cannot run scenario 'image-generation': tools of mode live ('search_places') are not supported yet", id="live tools"),
+        pytest.param("llm-judge", "scenarios/helpfulness.yaml:17: cannot run scenario 'helpfulness': cannot evaluate check 'llm_judge': judges are not built yet", id="judges"),
+        pytest.param("mcp-filesystem-test", "config.arena.yaml:11: cannot run scenario 'error-recovery': MCP servers are not supported yet", id="MCP"),
+        pytest.param(
+            "multimodal-tool-results",
+            "scenarios/chart-generation.scenario.yaml:20: cannot run scenario 'chart-generation': cannot evaluate check 'tool_result_has_media': media are not built yet",
+            id="media",
+        ),
+    ],
+)
+def test_refusal_by_name(corpus: Path, name: str, first_line: str) -> None:
+    """What is not built is refused with the file, the line and the scenario that needs it."""
+    bundle = load_bundle(corpus / name)
+    plan = make_plan(bundle, PlanRequest(mock=MockOverride()))
+    with pytest.raises(FeatureNotSupported) as caught:
+        check_supported(bundle, plan)
+    assert caught.value.message.splitlines()[0] == first_line
+
+
+def test_evals_are_refused_by_name(corpus: Path) -> None:
+    """A bundle of evals alone is not one without scenarios: it is refused for what it asks."""
+    bundle = load_bundle(corpus / "eval-test")
+    with pytest.raises(FeatureNotSupported, match=r"evals/basic-eval.eval.yaml:4: cannot run eval 'basic-eval': checking saved conversations"):
+        make_plan(bundle, PlanRequest())
+
+
+def test_keys_without_effect_are_warned_of(corpus: Path) -> None:
+    """A key that nothing reads gives a warning with its line."""
+    warnings = load_bundle(corpus / "customer-support").warnings
+    assert "config.arena.yaml:34: 'fail_on' of the arena's defaults has no effect: a run fails on every failed check and every error" in warnings
+    assert "scenarios/support-conversations.scenario.yaml:77: 'constraints' of a scenario's spec has no effect: the format's reference engine never reads it either" in warnings
+
+
+def test_pass_threshold_is_warned_of(corpus: Path) -> None:
+    """pass_threshold is not honoured yet, and the warning says what decides instead."""
+    warnings = load_bundle(corpus / "resilience-testing").warnings
+    assert next(w for w in warnings if "pass_threshold" in w).endswith("every trial must pass; a job's evaluation.minPassRate tolerates failing trials")

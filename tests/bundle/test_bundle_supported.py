@@ -1,0 +1,95 @@
+"""What the selected scenarios need and is not built is refused by name; what only others need is not."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from engine.bundle import check_supported, load_bundle
+from engine.errors import FeatureNotSupported
+from engine.plan import PlanRequest, make_plan
+
+Write = Callable[[Mapping[str, str | bytes | None]], Path]
+
+ARENA = """kind: Arena
+metadata: {name: small}
+spec:
+  prompt_configs: [{id: assistant, file: prompts/assistant.yaml}]
+  providers: [{file: providers/mock.yaml}]
+  scenarios: [{file: scenarios/hello.yaml}]
+"""
+PROMPT = "kind: PromptConfig\nmetadata: {name: assistant}\nspec:\n  task_type: assistant\n  system_template: x\n"
+TOOL = "{description: d, input_schema: {type: object}, "
+
+
+def scenario(rest: str = "", turn: str = "content: Hello") -> str:
+    """Return a scenario file with more keys."""
+    return f"kind: Scenario\nmetadata: {{name: hello}}\nspec:\n  task_type: assistant\n  turns: [{{role: user, {turn}}}]\n{rest}"
+
+
+WHO = "cannot run scenario 'hello': "
+A, C, S = "config.arena.yaml", "prompts/assistant.yaml", "scenarios/hello.yaml"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({A: ARENA + "  workflow: {entry: a}\n"}, f"{A}:7: {WHO}workflows are not supported yet", id="workflow"),
+        pytest.param({A: ARENA + "  compositions: {}\n"}, f"{A}:7: {WHO}compositions are not supported yet", id="compositions"),
+        pytest.param({A: ARENA + "  memory: {}\n"}, f"{A}:7: {WHO}memory is not supported yet", id="memory"),
+        pytest.param({A: ARENA + "  agents: {}\n"}, f"{A}:7: {WHO}agents are not supported yet", id="agents"),
+        pytest.param({A: ARENA + "  a2a_agents: [{name: a}]\n"}, f"{A}:7: {WHO}A2A agents are not supported yet", id="A2A"),
+        pytest.param({A: ARENA + "  skills: [{dir: skills}]\n"}, f"{A}:7: {WHO}skills are not supported yet", id="skills"),
+        pytest.param({A: ARENA + "  pack_file: pack.json\n"}, f"{A}:7: {WHO}compiled packs are not supported yet", id="pack_file"),
+        pytest.param({A: ARENA + "  pack_evals: [{type: contains}]\n"}, f"{A}:7: {WHO}session evals (pack_evals) are not supported yet", id="pack_evals"),
+        pytest.param({A: ARENA + "  runtime: {hooks: {}}\n"}, f"{A}:7: {WHO}hooks and other runtime settings are not supported yet", id="hooks"),
+        pytest.param({A: ARENA + "  state_store: {type: redis}\n"}, f"{A}:7: {WHO}the state store 'redis' is not supported yet", id="state store"),
+        pytest.param({S: scenario("  context_policy: {token_budget: 10}\n")}, f"{S}:2: {WHO}its context_policy is not supported yet", id="context_policy"),
+        pytest.param({S: scenario("  duplex: {timeout: 5s}\n")}, f"{S}:2: {WHO}duplex conversations are not supported yet", id="duplex"),
+        pytest.param({S: scenario("  voice: v\n")}, f"{S}:2: {WHO}voices are not supported yet", id="voice"),
+        pytest.param({S: scenario("  seed_memories: [{content: c}]\n")}, f"{S}:2: {WHO}seed memories are not supported yet", id="seed_memories"),
+        pytest.param({S: scenario(turn="parts: [{type: image, media: {url: 'https://a'}}]")}, f"{S}:5: {WHO}image parts are not supported yet", id="image parts"),
+        pytest.param(
+            {S: scenario(turn="content: a, chaos: {tool_failures: [{tool: t, mode: error}]}")}, f"{S}:5: {WHO}injected failures (chaos) are not supported yet", id="chaos"
+        ),
+        pytest.param({C: PROMPT + "  fragments: [{name: f}]\n"}, f"{C}:2: {WHO}prompt fragments are not supported yet", id="fragments"),
+        pytest.param({C: PROMPT + "  evals: [{type: contains}]\n"}, f"{C}:2: {WHO}session evals of a prompt are not supported yet", id="evals of a prompt"),
+        pytest.param(
+            {C: PROMPT + "  validators: [{type: toxicity}]\n"}, f"{C}:6: {WHO}cannot apply guardrail 'toxicity': judges are not built yet", id="a guardrail that needs a judge"
+        ),
+        pytest.param(
+            {C: PROMPT + "  allowed_tools: [t]\n", A: ARENA + f"  tool_specs: {{t: {TOOL}mode: exec}}}}\n"},
+            f"{A}:7: {WHO}tools of mode exec ('t') are not supported yet",
+            id="exec tools",
+        ),
+    ],
+)
+def test_refused(write: Write, changes: dict[str, str | bytes | None], message: str) -> None:
+    """A selected scenario that needs what is not built is refused with file, line and name."""
+    bundle = load_bundle(write(changes))
+    with pytest.raises(FeatureNotSupported) as caught:
+        check_supported(bundle, make_plan(bundle, PlanRequest()))
+    assert caught.value.message.splitlines()[0] == message
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({S: scenario("  streaming: true\n")}, id="streaming of a mock"),
+        pytest.param({S: scenario(turn="parts: [{type: text, text: Hello}]")}, id="text parts"),
+        pytest.param({A: ARENA + "  state_store: {type: memory}\n"}, id="the memory state store"),
+        pytest.param({A: ARENA + "  mcp_servers: [{name: m, command: c}]\n"}, id="MCP servers that no prompt uses"),
+        pytest.param({A: ARENA + f"  tool_specs: {{t: {TOOL}mode: exec}}}}\n"}, id="exec tools that no prompt allows"),
+        pytest.param({A: ARENA + "  judges: [{name: j, provider: mock}]\n"}, id="judges that no check asks"),
+        pytest.param({C: PROMPT + "  validators: [{type: toxicity, enabled: false}]\n"}, id="a guardrail that is off"),
+        pytest.param({C: PROMPT + "  validators: [{type: pii_leakage}]\n"}, id="pii_leakage"),
+        pytest.param(
+            {A: ARENA.replace("scenarios: [", "scenarios: [{file: other.yaml}, "), "other.yaml": scenario("  voice: v\n").replace("name: hello", "name: zz")},
+            id="another scenario's needs",
+        ),
+    ],
+)
+def test_not_refused(write: Write, changes: dict[str, str | bytes | None]) -> None:
+    """What the selected scenarios do not need is no reason to refuse them."""
+    bundle = load_bundle(write(changes))
+    check_supported(bundle, make_plan(bundle, PlanRequest(only_scenarios=("hello",))))

@@ -1,0 +1,55 @@
+"""`validate_bundle` says everything at once and never raises."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from engine.validate import Problem, Severity, validate_bundle
+
+Write = Callable[[Mapping[str, str | bytes | None]], Path]
+ARENA = """kind: Arena
+metadata: {name: small}
+spec:
+  prompt_configs: [{id: assistant, file: prompts/assistant.yaml}]
+  providers: [{file: providers/mock.yaml}]
+  scenarios: [{file: scenarios/hello.yaml}]
+"""
+
+
+def test_flawless_bundle(small: Path) -> None:
+    """There is nothing to say of a bundle that is right."""
+    assert validate_bundle(small) == []
+
+
+def test_missing_bundle(tmp_path: Path) -> None:
+    """A directory without an arena file is one error."""
+    assert validate_bundle(tmp_path / "nothing") == [
+        Problem(Severity.ERROR, "config.arena.yaml", 0, "cannot find arena file 'config.arena.yaml' in the bundle", f"there is no directory '{tmp_path / 'nothing'}'")
+    ]
+
+
+def test_errors_warnings_and_notes(write: Write) -> None:
+    """Errors, keys without effect and what is not built come together, by file and line."""
+    provider = "kind: Provider\nmetadata: {name: mock}\nspec:\n  type: openai\n  rate_limit: {rps: 1, burst: 1}\n"
+    scenario = "kind: Scenario\nmetadata: {name: hello}\nspec:\n  task_type: assistant\n  mode: x\n  turns: [{role: user, content: Hello, assertions: [{type: llm_judge}]}]\n"
+    problems = validate_bundle(write({"config.arena.yaml": ARENA + "  deploy: {provider: x}\n", "providers/mock.yaml": provider, "scenarios/hello.yaml": scenario}))
+    assert [(p.severity.value, f"{p.file}:{p.line}") for p in problems] == [
+        ("note", "config.arena.yaml:7"),
+        ("note", "providers/mock.yaml:2"),
+        ("warning", "providers/mock.yaml:5"),
+        ("warning", "scenarios/hello.yaml:5"),
+        ("note", "scenarios/hello.yaml:6"),
+    ]
+
+
+def test_plan_problems_are_errors(write: Write) -> None:
+    """What only the matrix shows, such as an unknown provider of a scenario, is an error with its line."""
+    scenario = "kind: Scenario\nmetadata: {name: hello}\nspec: {task_type: assistant, providers: [mok], turns: [{role: user, content: Hello}]}\n"
+    assert validate_bundle(write({"scenarios/hello.yaml": scenario})) == [
+        Problem(Severity.ERROR, "scenarios/hello.yaml", 2, "cannot run scenario 'hello': the bundle does not have provider 'mok'", "did you mean 'mock'?")
+    ]
+
+
+def test_all_errors_are_listed(write: Write) -> None:
+    """Validation lists more errors than a run's message holds."""
+    scenario = "kind: Scenario\nmetadata: {name: hello}\nspec:\n" + "".join(f"  wrong{n}: 1\n" for n in range(30))
+    assert len(validate_bundle(write({"scenarios/hello.yaml": scenario}))) >= 30
