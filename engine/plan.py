@@ -78,7 +78,7 @@ class WorkerOptions:
 
     item_timeout_s: float | None = None
     max_attempts: int = 3
-    retry_backoff_s: float = 5.0
+    retry_backoff_s: float = 1.0
     concurrency: int = 16
     image: str = ""
     confidence: float = 0.95
@@ -260,7 +260,9 @@ def _rows(scenarios: list[Scenario], pool: Pool, request: PlanRequest) -> tuple[
             warnings.append(f"{scenario.location}: scenario '{scenario.id}' does not run: none of the chosen providers is among its own")
     if not rows:
         chosen = ", ".join(request.only_providers)
-        raise ProviderNotFound(f"cannot run anything: no selected scenario runs with: {chosen}", hint="scenarios choose by provider list, group and capabilities")
+        raise ProviderNotFound(
+            f"cannot run anything: no selected scenario runs with: {chosen}", hint="scenarios choose by provider list, group and capabilities"
+        )
     return rows, warnings
 
 
@@ -279,9 +281,15 @@ def _pool(bundle: Bundle, request: PlanRequest) -> Pool:
     if request.providers is None:
         _check_serving(bundle)
         return bundle_pool(bundle)
-    arrays = {group: {entry.id: _capabilities(entry) for entry in entries} for group, entries in request.providers.items() if not isinstance(entries, Mapping)}
+    arrays = {
+        group: {entry.id: _capabilities(entry) for entry in entries}
+        for group, entries in request.providers.items()
+        if not isinstance(entries, Mapping)
+    }
     maps = {
-        group: {ident: _capabilities(entry) for ident, entry in entries.items()} for group, entries in request.providers.items() if isinstance(entries, Mapping)
+        group: {ident: _capabilities(entry) for ident, entry in entries.items()}
+        for group, entries in request.providers.items()
+        if isinstance(entries, Mapping)
     }
     return job_pool(bundle, arrays, maps)
 
@@ -295,7 +303,9 @@ def _check_serving(bundle: Bundle) -> None:
     named += [(r.provider, f"self-play role '{r.id}'", r.location) for r in bundle.arena.roles]
     for ident, who, place in named:
         if ident not in bundle.providers:
-            raise ProviderNotFound(f"{place}: {who} names provider '{shown(ident)}', which the bundle does not have", hint="add its file to the arena's providers")
+            raise ProviderNotFound(
+                f"{place}: {who} names provider '{shown(ident)}', which the bundle does not have", hint="add its file to the arena's providers"
+            )
 
 
 def _specs(bundle: Bundle, job: JobProviders | None) -> dict[str, dict[str, Any]]:

@@ -98,12 +98,17 @@ def select_scenarios(bundle: Bundle, include: Sequence[str], exclude: Sequence[s
             raise NoScenarios(f"cannot find scenario '{shown(ident)}'", hint=did_you_mean(ident, sorted(bundle.scenarios), otherwise="scenarios are"))
     for pattern in include:
         if not any(matches(pattern, scenario) for scenario in scenarios):
-            hint = did_you_mean(pattern, [name for s in scenarios for name in (s.id, s.file)], otherwise="a pattern matches ids, paths and file names, such as")
+            hint = did_you_mean(
+                pattern, [name for s in scenarios for name in (s.id, s.file)], otherwise="a pattern matches ids, paths and file names, such as"
+            )
             raise NoScenarios(f"cannot select scenarios: the pattern '{shown(pattern)}' matches none", hint=hint)
     included = [s for s in scenarios if (not include or any(matches(p, s) for p in include)) and (not only or s.id in only)]
     left = [s for s in included if not any(matches(pattern, s) for pattern in exclude)]
     if not left:
-        raise NoScenarios(f"cannot select scenarios: the filters leave none of the {len(scenarios)}", hint="include, exclude and the chosen scenarios rule each other out")
+        raise NoScenarios(
+            f"cannot select scenarios: the filters leave none of the {len(scenarios)}",
+            hint="include, exclude and the chosen scenarios rule each other out",
+        )
     return left
 
 
@@ -216,5 +221,7 @@ def _grouped_providers(scenario: Scenario, pool: Pool) -> set[str]:
     capable = {c.id for c in chosen if set(scenario.required_capabilities) <= set(c.capabilities)}
     if not capable:
         wanted = ", ".join(scenario.required_capabilities)
-        raise ProviderNotFound(f"{place}: no provider declares all of its required capabilities: {wanted}", hint="providers declare them in 'capabilities'")
+        raise ProviderNotFound(
+            f"{place}: no provider declares all of its required capabilities: {wanted}", hint="providers declare them in 'capabilities'"
+        )
     return capable

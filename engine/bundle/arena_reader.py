@@ -58,9 +58,7 @@ def _inline(document: Document, node: Node, key: str) -> Any:
 
 _FILES = list_of(record(Table("a reference", {"file": file_reference}, required=("file",)), Reference))
 _PROVIDERS = list_of(record(Table("a provider reference", {"file": file_reference, "group": name}, required=("file",)), Reference))
-_PROMPTS = list_of(
-    record(Table("a prompt reference", {"id": name, "file": file_reference, "vars": string_map}, required=("id", "file")), Reference)
-)
+_PROMPTS = list_of(record(Table("a prompt reference", {"id": name, "file": file_reference, "vars": string_map}, required=("id", "file")), Reference))
 _JUDGES = list_of(record(Table("a judge", {"name": name, "provider": name}, required=("name", "provider")), Judge))
 _ROLES = list_of(record(Table("a self-play role", {"id": name, "provider": name}, required=("id", "provider")), SelfPlayRole))
 _OUTPUT = Table(
@@ -96,7 +94,9 @@ _DEFAULTS_TABLE = Table(
     },
 )
 _SELF_PLAY = Table("`self_play`", {"enabled": boolean, "personas": _FILES, "persona_specs": _inline, "roles": _ROLES})
-_SKILL = Table("a skill", {"dir": file_reference, "path": file_reference, "name": string, "description": string, "instructions": string, "preload": boolean})
+_SKILL = Table(
+    "a skill", {"dir": file_reference, "path": file_reference, "name": string, "description": string, "instructions": string, "preload": boolean}
+)
 _MCP = Table(
     "an MCP server",
     {

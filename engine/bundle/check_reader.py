@@ -153,7 +153,11 @@ def _lift(document: Document, node: Node, params: Values, wanted: Mapping[str, C
 def _unwrap(document: Document, node: Node, params: Values) -> tuple[str, Values]:
     for key in params:
         if key not in _WRAPPER_KEYS:
-            document.error(_param_node(node, document, key), f"unknown key '{key}' in params of an assertion", did_you_mean(key, _WRAPPER_KEYS, otherwise="its keys are"))
+            document.error(
+                _param_node(node, document, key),
+                f"unknown key '{key}' in params of an assertion",
+                did_you_mean(key, _WRAPPER_KEYS, otherwise="its keys are"),
+            )
     kind, inner = params.get("eval_type"), params.get("eval_params", {})
     if not isinstance(kind, str) or not kind:
         document.error(node, "missing key 'eval_type' in params of an assertion", "name the check to evaluate")

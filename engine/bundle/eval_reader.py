@@ -12,9 +12,7 @@ from engine.bundle.fields import Table, checked, list_of, number, one_of, read_o
 from engine.bundle.resources import file_reference
 from engine.bundle.yamltree import Document
 
-_RECORDING = Table(
-    "`recording`", {"path": file_reference, "type": one_of("session", "arena_output", "transcript", "generic")}, required=("path",)
-)
+_RECORDING = Table("`recording`", {"path": file_reference, "type": one_of("session", "arena_output", "transcript", "generic")}, required=("path",))
 _ALL_TURNS = Table("`all_turns`", {"assertions": checks})
 EVAL_TABLE = Table(
     "an eval's spec",

@@ -166,7 +166,9 @@ def read_manifest(document: Document, node: Node, kind: str) -> Manifest | None:
 def valid_id(document: Document, node: Node, ident: str) -> bool:
     """Say whether a name can be an id: ids are parts of item ids, so `/` and control characters are refused with a problem."""
     if _NOT_AN_ID.search(ident):
-        document.error(node, f"cannot use the name '{shown(ident)}': it has a slash, a control character, or a space at an end", "names become parts of item ids")
+        document.error(
+            node, f"cannot use the name '{shown(ident)}': it has a slash, a control character, or a space at an end", "names become parts of item ids"
+        )
         return False
     if len(ident) > MAX_ID_CHARACTERS:
         document.error(node, f"cannot use the name '{shown(ident)}': it is longer than {MAX_ID_CHARACTERS} characters")

@@ -217,7 +217,9 @@ class _Loading:
         places: dict[str, Location] = {}
         for document, node, ident in self._specs(arena, _KIND_OF[what], references, inline):
             if ident.name in places:
-                self.files.problems.error(ident.location, f"duplicate {what} '{ident.name}'", f"it is at {places[ident.name]} already; metadata.name is the id")
+                self.files.problems.error(
+                    ident.location, f"duplicate {what} '{ident.name}'", f"it is at {places[ident.name]} already; metadata.name is the id"
+                )
                 continue
             places[ident.name] = ident.location
             made = self.files.attempt(document, lambda document=document, node=node, ident=ident: make(document, node, ident))  # type: ignore[misc]

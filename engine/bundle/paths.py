@@ -29,7 +29,9 @@ def resolve_inside(root: Path, file: str) -> Path:
     """
     relative = join("", file)
     if relative is None:
-        raise BundleInvalid(f"cannot read '{file}': the path leaves the bundle", hint="name a file inside the bundle, relative to the file that names it")
+        raise BundleInvalid(
+            f"cannot read '{file}': the path leaves the bundle", hint="name a file inside the bundle, relative to the file that names it"
+        )
     base = os.path.realpath(root)
     real = os.path.realpath(os.path.join(base, relative))  # noqa: PTH118 - os.path resolves in a third of pathlib's time
     if real != base and not real.startswith(base.rstrip("/") + "/"):

@@ -54,7 +54,15 @@ def _variable(*, validation: Any = None, binding: Any = None, **values: Any) -> 
 _FRAGMENT = Table("a fragment", {"name": name, "path": string, "required": boolean}, required=("name",))
 _PROMPT_MEDIA = Table(
     "a prompt's media",
-    {"enabled": boolean, "supported_types": strings, "image": json_object, "audio": json_object, "video": json_object, "document": json_object, "examples": json_value},
+    {
+        "enabled": boolean,
+        "supported_types": strings,
+        "image": json_object,
+        "audio": json_object,
+        "video": json_object,
+        "document": json_object,
+        "examples": json_value,
+    },
 )
 PROMPT_TABLE = Table(
     PROMPT,
@@ -176,7 +184,10 @@ PERSONA_TABLE = Table(
         "voice": string,
         "defaults": checked(Table("a persona's defaults", {"temperature": number, "seed": integer()})),
     },
-    hints={"prompt_activity": "it was removed from the format: write system_template", "fragments": "personas cannot have fragments: write system_template"},
+    hints={
+        "prompt_activity": "it was removed from the format: write system_template",
+        "fragments": "personas cannot have fragments: write system_template",
+    },
 )
 
 

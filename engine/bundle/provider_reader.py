@@ -65,13 +65,12 @@ _RETRY = Table(
         "budget": checked(Table("`budget`", {"rate_per_sec": number, "burst": integer(0)})),
     },
 )
-_DEFAULTS = Table(
-    "a provider's defaults", {"temperature": number, "top_p": number, "max_tokens": integer(1), "prompt_caching": json_value}
-)
+_DEFAULTS = Table("a provider's defaults", {"temperature": number, "top_p": number, "max_tokens": integer(1), "prompt_caching": json_value})
 _PRICING = Table("`pricing`", {"input_cost_per_1k": between(0, None), "output_cost_per_1k": between(0, None)})
 _CREDENTIAL = Table("`credential`", {"api_key": string, "credential_file": string, "credential_env": string})
 _PLATFORM = Table(
-    "`platform`", {"type": one_of("bedrock", "vertex", "azure"), "region": string, "project": string, "endpoint": string, "additional_config": json_object}
+    "`platform`",
+    {"type": one_of("bedrock", "vertex", "azure"), "region": string, "project": string, "endpoint": string, "additional_config": json_object},
 )
 _TRANSPORT = Table("`http_transport`", {"max_conns_per_host": integer(0), "max_idle_conns_per_host": integer(0), "idle_conn_timeout": duration})
 
@@ -128,7 +127,9 @@ def _drop_key(document: Document, node: Node, spec: dict[str, Any]) -> None:
     credential = spec.get("credential")
     if isinstance(credential, dict) and credential.pop("api_key", None):
         place = document.at(entries(document, node)["credential"][0]) if isinstance(node, MappingNode) else document.at(node)
-        document.problems.warning(place, "a key in the bundle can be read by everyone who can read the repository, and is not used", "use credential_env")
+        document.problems.warning(
+            place, "a key in the bundle can be read by everyone who can read the repository, and is not used", "use credential_env"
+        )
 
 
 def _read_mock(document: Document, node: Node, fields: dict[str, Any]) -> None:

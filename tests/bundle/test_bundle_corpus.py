@@ -64,7 +64,9 @@ def test_mock_bundles_are_supported(corpus: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "mock", "scenarios", "items"),
     [
-        pytest.param("assertions-test", "mock-responses.yaml", ("json-validation", "scripted-turns", "tool-usage"), 9, id="assertions-test without self-play"),
+        pytest.param(
+            "assertions-test", "mock-responses.yaml", ("json-validation", "scripted-turns", "tool-usage"), 9, id="assertions-test without self-play"
+        ),
         pytest.param("customer-support", "mock-responses.yaml", ("customer-support-scenarios",), 3, id="customer-support's conversations"),
         pytest.param("customer-support", "mock-responses.yaml", (), 18, id="the whole of customer-support"),
         pytest.param("load-testing", None, ("simple-qa",), 10, id="load-testing without self-play"),
@@ -81,13 +83,37 @@ def test_override_makes_scenarios_runnable(corpus: Path, name: str, mock: str | 
 @pytest.mark.parametrize(
     ("name", "first_line"),
     [
-        pytest.param("assertions-test", "scenarios/self-play.scenario.yaml:22: cannot run scenario 'self-play': self-play turns (role 'gemini-user') are not supported yet", id="self-play"),
-        pytest.param("client-tools", "scenarios/consent-deny.scenario.yaml:11: cannot run scenario 'consent-deny': client tools (consent_overrides) are not supported yet", id="client tools"),
-        pytest.param("context-management", "scenarios/context-limited-fail.scenario.yaml:4: cannot run scenario 'context-limited-fail': its context_policy is not supported yet", id="context policies"),
-        pytest.param("document-analysis", "config.arena.yaml:26: cannot run scenario 'research-paper': workflows are not supported yet", id="workflows"),
-        pytest.param("live-http-tools", "tools/search-places.tool.yaml:4: cannot run scenario 'image-generation': tools of mode live ('search_places') are not supported yet", id="live tools"),
-        pytest.param("llm-judge", "scenarios/helpfulness.yaml:17: cannot run scenario 'helpfulness': cannot evaluate check 'llm_judge': judges are not built yet", id="judges"),
-        pytest.param("mcp-filesystem-test", "config.arena.yaml:11: cannot run scenario 'error-recovery': MCP servers are not supported yet", id="MCP"),
+        pytest.param(
+            "assertions-test",
+            "scenarios/self-play.scenario.yaml:22: cannot run scenario 'self-play': self-play turns (role 'gemini-user') are not supported yet",
+            id="self-play",
+        ),
+        pytest.param(
+            "client-tools",
+            "scenarios/consent-deny.scenario.yaml:11: cannot run scenario 'consent-deny': client tools (consent_overrides) are not supported yet",
+            id="client tools",
+        ),
+        pytest.param(
+            "context-management",
+            "scenarios/context-limited-fail.scenario.yaml:4: cannot run scenario 'context-limited-fail': its context_policy is not supported yet",
+            id="context policies",
+        ),
+        pytest.param(
+            "document-analysis", "config.arena.yaml:26: cannot run scenario 'research-paper': workflows are not supported yet", id="workflows"
+        ),
+        pytest.param(
+            "live-http-tools",
+            "tools/search-places.tool.yaml:4: cannot run scenario 'image-generation': tools of mode live ('search_places') are not supported yet",
+            id="live tools",
+        ),
+        pytest.param(
+            "llm-judge",
+            "scenarios/helpfulness.yaml:17: cannot run scenario 'helpfulness': cannot evaluate check 'llm_judge': judges are not built yet",
+            id="judges",
+        ),
+        pytest.param(
+            "mcp-filesystem-test", "config.arena.yaml:11: cannot run scenario 'error-recovery': MCP servers are not supported yet", id="MCP"
+        ),
         pytest.param(
             "multimodal-tool-results",
             "scenarios/chart-generation.scenario.yaml:20: cannot run scenario 'chart-generation': cannot evaluate check 'tool_result_has_media': media are not built yet",
@@ -115,10 +141,15 @@ def test_keys_without_effect_are_warned_of(corpus: Path) -> None:
     """A key that nothing reads gives a warning with its line."""
     warnings = load_bundle(corpus / "customer-support").warnings
     assert "config.arena.yaml:34: 'fail_on' of the arena's defaults has no effect: a run fails on every failed check and every error" in warnings
-    assert "scenarios/support-conversations.scenario.yaml:77: 'constraints' of a scenario's spec has no effect: the format's reference engine never reads it either" in warnings
+    assert (
+        "scenarios/support-conversations.scenario.yaml:77: 'constraints' of a scenario's spec has no effect: the format's reference engine never reads it either"
+        in warnings
+    )
 
 
 def test_pass_threshold_is_warned_of(corpus: Path) -> None:
     """pass_threshold is not honoured yet, and the warning says what decides instead."""
     warnings = load_bundle(corpus / "resilience-testing").warnings
-    assert next(w for w in warnings if "pass_threshold" in w).endswith("every trial must pass; a job's evaluation.minPassRate tolerates failing trials")
+    assert next(w for w in warnings if "pass_threshold" in w).endswith(
+        "every trial must pass; a job's evaluation.minPassRate tolerates failing trials"
+    )

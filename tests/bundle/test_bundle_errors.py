@@ -26,9 +26,17 @@ S, P, C, A = "scenarios/hello.yaml", "providers/mock.yaml", "prompts/assistant.y
 
 CASES = [
     # keys and types
-    pytest.param({A: ARENA.replace("providers:", "providrs:")}, f"{A}:5: unknown key 'providrs' in the arena's spec", "did you mean 'providers'?", id="a misspelt key"),
     pytest.param(
-        {S: HEAD + "  tags: [a]\n" + TURN}, f"{S}:5: unknown key 'tags' in a scenario's spec", "labels belong into metadata.labels", id="a key with a special remedy"
+        {A: ARENA.replace("providers:", "providrs:")},
+        f"{A}:5: unknown key 'providrs' in the arena's spec",
+        "did you mean 'providers'?",
+        id="a misspelt key",
+    ),
+    pytest.param(
+        {S: HEAD + "  tags: [a]\n" + TURN},
+        f"{S}:5: unknown key 'tags' in a scenario's spec",
+        "labels belong into metadata.labels",
+        id="a key with a special remedy",
     ),
     pytest.param(
         {S: HEAD + TURN + "      assertions: [{type: contains, min_score: 1, params: {patterns: [a]}}]\n"},
@@ -36,8 +44,12 @@ CASES = [
         "write it inside `params`",
         id="min_score beside type",
     ),
-    pytest.param({S: HEAD + "  trials: many\n" + TURN}, f"{S}:5: cannot read 'trials': it must be a whole number, not text", "", id="text for a number"),
-    pytest.param({S: HEAD + "  trials: 0\n" + TURN}, f"{S}:5: cannot read 'trials': it must be at least 1, not 0", "", id="a number below its minimum"),
+    pytest.param(
+        {S: HEAD + "  trials: many\n" + TURN}, f"{S}:5: cannot read 'trials': it must be a whole number, not text", "", id="text for a number"
+    ),
+    pytest.param(
+        {S: HEAD + "  trials: 0\n" + TURN}, f"{S}:5: cannot read 'trials': it must be at least 1, not 0", "", id="a number below its minimum"
+    ),
     pytest.param({S: HEAD + "  trials: 1.5\n" + TURN}, f"{S}:5: cannot read 'trials': it must be a whole number, not 1.5", "", id="a fraction"),
     pytest.param(
         {S: HEAD + "  turns: [{role: user, content: 42}]\n"},
@@ -45,8 +57,15 @@ CASES = [
         "put it into quotes",
         id="a number for text",
     ),
-    pytest.param({S: HEAD + "  streaming: yes\n" + TURN}, f"{S}:5: cannot read 'streaming': it must be true or false, not text", "", id="yes is text, as in YAML 1.2"),
-    pytest.param({S: HEAD + "  turns: {role: user}\n"}, f"{S}:5: cannot read 'turns': it must be a list, not an object", "", id="an object for a list"),
+    pytest.param(
+        {S: HEAD + "  streaming: yes\n" + TURN},
+        f"{S}:5: cannot read 'streaming': it must be true or false, not text",
+        "",
+        id="yes is text, as in YAML 1.2",
+    ),
+    pytest.param(
+        {S: HEAD + "  turns: {role: user}\n"}, f"{S}:5: cannot read 'turns': it must be a list, not an object", "", id="an object for a list"
+    ),
     pytest.param({S: HEAD + "  turns: [hello]\n"}, f"{S}:5: cannot read a turn: it must be an object, not text", "", id="text for an object"),
     pytest.param({S: HEAD + "  turns: [{content: Hello}]\n"}, f"{S}:5: missing key 'role' in a turn", "", id="a missing key"),
     pytest.param(
@@ -84,7 +103,10 @@ CASES = [
     # YAML
     pytest.param({S: HEAD + "  task_type: other\n" + TURN}, f"{S}:5: duplicate key 'task_type'", "it stands on line 4 already", id="a duplicate key"),
     pytest.param(
-        {S: HEAD + "  turns: [\n"}, f"{S}:6: cannot parse the file: did not find expected node content", "it must be one YAML document", id="broken YAML"
+        {S: HEAD + "  turns: [\n"},
+        f"{S}:6: cannot parse the file: did not find expected node content",
+        "it must be one YAML document",
+        id="broken YAML",
     ),
     pytest.param(
         {S: HEAD + TURN + "---\nkind: Scenario\n"},
@@ -93,9 +115,18 @@ CASES = [
         id="two documents in a file",
     ),
     pytest.param({S: ""}, f"{S}:1: cannot read the file: it is empty", "", id="an empty file"),
-    pytest.param({S: HEAD.encode() + b"  description: \xff\n"}, f"{S}:5: cannot read the file: it is not UTF-8 text", "", id="bytes that are no text"),
-    pytest.param({S: HEAD + "  context: !!python/name:os.system\n" + TURN}, f"{S}:5: cannot read a value with the tag 'tag:yaml.org,2002:python/name:os.system'", "leave the tag out", id="a tag that would run code"),
-    pytest.param({S: HEAD + "  context: {x: 1e999}\n" + TURN}, f"{S}:5: cannot read the number 1e999: it is too large", "", id="a number that is infinite"),
+    pytest.param(
+        {S: HEAD.encode() + b"  description: \xff\n"}, f"{S}:5: cannot read the file: it is not UTF-8 text", "", id="bytes that are no text"
+    ),
+    pytest.param(
+        {S: HEAD + "  context: !!python/name:os.system\n" + TURN},
+        f"{S}:5: cannot read a value with the tag 'tag:yaml.org,2002:python/name:os.system'",
+        "leave the tag out",
+        id="a tag that would run code",
+    ),
+    pytest.param(
+        {S: HEAD + "  context: {x: 1e999}\n" + TURN}, f"{S}:5: cannot read the number 1e999: it is too large", "", id="a number that is infinite"
+    ),
     pytest.param({S: HEAD + "  context: {x: .nan}\n" + TURN}, f"{S}:5: cannot read .nan: it is not a finite number", "", id="not a number"),
     # files
     pytest.param(
@@ -104,7 +135,12 @@ CASES = [
         "did you mean 'scenarios/hello.yaml'?",
         id="a missing scenario file",
     ),
-    pytest.param({A: ARENA.replace("providers/mock.yaml", "models/mock.yaml")}, f"{A}:5: cannot find 'models/mock.yaml': no such file in the bundle", "there is no directory 'models'", id="a missing directory"),
+    pytest.param(
+        {A: ARENA.replace("providers/mock.yaml", "models/mock.yaml")},
+        f"{A}:5: cannot find 'models/mock.yaml': no such file in the bundle",
+        "there is no directory 'models'",
+        id="a missing directory",
+    ),
     pytest.param(
         {A: ARENA.replace("scenarios/hello.yaml", "../outside.yaml")},
         f"{A}:6: cannot read '../outside.yaml': the path leaves the bundle",
@@ -119,7 +155,12 @@ CASES = [
     ),
     pytest.param({A: ARENA.replace("scenarios/hello.yaml", "scenarios")}, f"{A}:6: cannot read 'scenarios': is a directory", "", id="a directory"),
     # providers
-    pytest.param({P: PROVIDER + "  type: anthropic\n"}, f"{P}:4: unknown provider type 'anthropic'", "did you mean 'claude'?", id="another name of a provider type"),
+    pytest.param(
+        {P: PROVIDER + "  type: anthropic\n"},
+        f"{P}:4: unknown provider type 'anthropic'",
+        "did you mean 'claude'?",
+        id="another name of a provider type",
+    ),
     pytest.param({P: PROVIDER + "  model: x\n"}, f"{P}:4: missing key 'type' in a provider's spec", "", id="a provider without type"),
     pytest.param(
         {P: PROVIDER + "  type: mock\n  additional_config: {mock_config: replies.yaml}\n"},
@@ -127,8 +168,18 @@ CASES = [
         "the path is relative to the arena file's directory",
         id="a mock file that is not there",
     ),
-    pytest.param({"mock.yaml": "default_response: hi\n"}, "mock.yaml:1: unknown key 'default_response' in a mock response file", "did you mean 'defaultResponse'?", id="a misspelt mock key"),
-    pytest.param({"mock.yaml": "hello\n"}, "mock.yaml:1: cannot read a mock response file: it is text", "its keys are: defaultResponse, scenarios, selfplay", id="a mock file that is text"),
+    pytest.param(
+        {"mock.yaml": "default_response: hi\n"},
+        "mock.yaml:1: unknown key 'default_response' in a mock response file",
+        "did you mean 'defaultResponse'?",
+        id="a misspelt mock key",
+    ),
+    pytest.param(
+        {"mock.yaml": "hello\n"},
+        "mock.yaml:1: cannot read a mock response file: it is text",
+        "its keys are: defaultResponse, scenarios, selfplay",
+        id="a mock file that is text",
+    ),
     pytest.param(
         {"mock.yaml": "scenarios: {hello: {turns: {first: hi}}}\n"},
         "mock.yaml:1: cannot read 'turns': 'first' is not a turn number",
@@ -143,7 +194,10 @@ CASES = [
     ),
     # checks
     pytest.param(
-        {S: HEAD + TURN + "      assertions: [{type: containz, params: {patterns: [a]}}]\n"}, f"{S}:8: unknown check 'containz'", "did you mean 'contains'?", id="an unknown check"
+        {S: HEAD + TURN + "      assertions: [{type: containz, params: {patterns: [a]}}]\n"},
+        f"{S}:8: unknown check 'containz'",
+        "did you mean 'contains'?",
+        id="an unknown check",
     ),
     pytest.param(
         {S: HEAD + TURN + "      assertions:\n        - type: contains\n          params:\n            pattern: [a]\n"},
@@ -152,7 +206,11 @@ CASES = [
         id="a mistyped parameter",
     ),
     pytest.param(
-        {S: HEAD + TURN + "      assertions:\n        - type: assertion\n          params:\n            eval_type: contains\n            eval_params:\n              patern: [a]\n"},
+        {
+            S: HEAD
+            + TURN
+            + "      assertions:\n        - type: assertion\n          params:\n            eval_type: contains\n            eval_params:\n              patern: [a]\n"
+        },
         f"{S}:13: unknown parameter 'patern' of check 'contains'",
         "did you mean 'patterns'?",
         id="a mistyped parameter inside the wrapper",
@@ -164,7 +222,10 @@ CASES = [
         id="a wrapper around nothing",
     ),
     pytest.param(
-        {C: PROMPT + "  system_template: x\n  validators: [{type: banned_wordz}]\n"}, f"{C}:6: unknown check 'banned_wordz'", "did you mean 'banned_words'?", id="an unknown guardrail"
+        {C: PROMPT + "  system_template: x\n  validators: [{type: banned_wordz}]\n"},
+        f"{C}:6: unknown check 'banned_wordz'",
+        "did you mean 'banned_words'?",
+        id="an unknown guardrail",
     ),
     pytest.param(
         {C: PROMPT + "  system_template: x\n  validators: [{type: banned_words, params: {word: [a]}}]\n"},
@@ -193,7 +254,9 @@ CASES = [
     ),
     pytest.param({S: HEAD + "  turns: []\n"}, f"{S}:2: scenario 'hello' has no turns", "it would pass without asking anything", id="no turns"),
     pytest.param({S: HEAD + "  turns: [{role: user}]\n"}, f"{S}:5: a user's turn has neither content nor parts", "", id="an empty turn"),
-    pytest.param({S: HEAD + "  turns: [{role: usr, content: x}]\n"}, f"{S}:5: unknown role 'usr' of a turn", "did you mean 'user'?", id="an unknown role"),
+    pytest.param(
+        {S: HEAD + "  turns: [{role: usr, content: x}]\n"}, f"{S}:5: unknown role 'usr' of a turn", "did you mean 'user'?", id="an unknown role"
+    ),
     pytest.param(
         {C: PROMPT + "  system_template: Hi {{nme}}\n  variables: [{name: name, default: Ann}]\n"},
         f"{C}:2: '{{{{nme}}}}' in the template of prompt 'assistant' has no value in scenario 'hello'",
@@ -238,7 +301,10 @@ CASES = [
     ),
     # duplicates
     pytest.param(
-        {A: ARENA.replace("[{file: scenarios/hello.yaml}]", "[{file: scenarios/hello.yaml}, {file: scenarios/two.yaml}]"), "scenarios/two.yaml": HEAD + TURN},
+        {
+            A: ARENA.replace("[{file: scenarios/hello.yaml}]", "[{file: scenarios/hello.yaml}, {file: scenarios/two.yaml}]"),
+            "scenarios/two.yaml": HEAD + TURN,
+        },
         "scenarios/two.yaml:2: duplicate scenario 'hello'",
         "it is at scenarios/hello.yaml:3 already; metadata.name is the id",
         id="two scenarios of one name",
@@ -250,7 +316,10 @@ CASES = [
         id="an inline provider of a file's name",
     ),
     pytest.param(
-        {A: ARENA.replace("file: prompts/assistant.yaml}]", "file: prompts/assistant.yaml}, {id: two, file: prompts/two.yaml}]"), "prompts/two.yaml": PROMPT + "  system_template: y\n"},
+        {
+            A: ARENA.replace("file: prompts/assistant.yaml}]", "file: prompts/assistant.yaml}, {id: two, file: prompts/two.yaml}]"),
+            "prompts/two.yaml": PROMPT + "  system_template: y\n",
+        },
         f"{A}:4: duplicate task_type 'assistant' of prompt 'two'",
         "'assistant' has it already (prompts/assistant.yaml); give each prompt its own task_type",
         id="two prompts of one task_type",

@@ -15,7 +15,9 @@ from engine.errors import BundleInvalid
 
 Write = Callable[[Mapping[str, str | bytes | None]], Path]
 HEAD = "kind: Scenario\nmetadata: {name: hello}\nspec:\n  task_type: assistant\n  turns: [{role: user, content: Hello}]\n"
-BOMB = "  context:\n    a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(f"    a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9))
+BOMB = "  context:\n    a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"    a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)
+)
 UNFOLDS = "cannot read the file: it is nested too deeply, or its aliases unfold into too much"
 
 
@@ -25,7 +27,9 @@ UNFOLDS = "cannot read the file: it is nested too deeply, or its aliases unfold 
         pytest.param(HEAD + BOMB, UNFOLDS, id="a billion laughs"),
         pytest.param(HEAD + "  context: &loop [*loop]\n", UNFOLDS, id="an alias of itself"),
         pytest.param(HEAD + "  context: " + "[" * 150 + "]" * 150 + "\n", UNFOLDS, id="deep nesting"),
-        pytest.param(HEAD + "  context: " + "[" * 50_000 + "\n", "cannot parse the file: exceeded maximum nesting depth", id="deeper than the parser goes"),
+        pytest.param(
+            HEAD + "  context: " + "[" * 50_000 + "\n", "cannot parse the file: exceeded maximum nesting depth", id="deeper than the parser goes"
+        ),
         pytest.param(HEAD + "  context:\n" + "".join(" " * (4 + n) + "- \n" for n in range(2_000)), "", id="a staircase of lists"),
     ],
 )
@@ -59,16 +63,16 @@ def test_pipe_does_not_block(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "message"),
+    ("files_left", "bytes_left", "message"),
     [
-        pytest.param({"files_left": 1}, "config.arena.yaml:1: cannot read 'mock.yaml': the arena names more than 5,000 files", id="files"),
-        pytest.param({"bytes_left": 40}, "config.arena.yaml:1: cannot read 'mock.yaml': the files of this arena hold more than 67,108,864 bytes", id="bytes"),
+        pytest.param(1, 100, "config.arena.yaml:1: cannot read 'mock.yaml': the arena names more than 5,000 files", id="files"),
+        pytest.param(9, 40, "config.arena.yaml:1: cannot read 'mock.yaml': the files of this arena hold more than 67,108,864 bytes", id="bytes"),
     ],
 )
-def test_bundle_over_the_limit(small: Path, limits: dict[str, int], message: str) -> None:
+def test_bundle_over_the_limit(small: Path, files_left: int, bytes_left: int, message: str) -> None:
     """The files of one arena are bounded together, in number and size."""
     problems = Problems()
-    opened = files.BundleFiles(small, problems, **limits)
+    opened = files.BundleFiles(small, problems, files_left=files_left, bytes_left=bytes_left)
     named_at = Location("config.arena.yaml", 1)
     assert opened.open("mock.yaml", named_at) is not None
     assert opened.open("mock.yaml", named_at) is None

@@ -132,7 +132,12 @@ def test_wrapper_is_taken_off(write: Write) -> None:
 def test_message_in_params_is_lifted(write: Write) -> None:
     """A message inside params is the check's message when it has no other."""
     check = "{type: contains, params: {patterns: [a], message: inner, max_score: 1}}"
-    found = load_bundle(write({"scenarios/hello.yaml": scenario(f"  turns: [{{role: user, content: Hello, assertions: [{check}]}}]\n")})).scenarios["hello"].turns[0].assertions[0]
+    found = (
+        load_bundle(write({"scenarios/hello.yaml": scenario(f"  turns: [{{role: user, content: Hello, assertions: [{check}]}}]\n")}))
+        .scenarios["hello"]
+        .turns[0]
+        .assertions[0]
+    )
     assert (found.message, found.params, found.max_score) == ("inner", {"patterns": ["a"]}, 1)
 
 
@@ -146,7 +151,9 @@ def test_globals_come_first(write: Write) -> None:
 
 def test_empty_values_count_as_not_given(write: Write) -> None:
     """A key whose value was left empty (all below it commented out) is as if it were absent."""
-    bundle = load_bundle(write({"scenarios/hello.yaml": scenario("  turns:\n    - role: user\n      content: Hello\n      assertions:\n  tool_policy:\n")}))
+    bundle = load_bundle(
+        write({"scenarios/hello.yaml": scenario("  turns:\n    - role: user\n      content: Hello\n      assertions:\n  tool_policy:\n")})
+    )
     assert bundle.scenarios["hello"].turns[0].assertions == ()
     assert bundle.scenarios["hello"].tool_policy is None
 

@@ -41,21 +41,35 @@ A, C, S = "config.arena.yaml", "prompts/assistant.yaml", "scenarios/hello.yaml"
         pytest.param({A: ARENA + "  a2a_agents: [{name: a}]\n"}, f"{A}:7: {WHO}A2A agents are not supported yet", id="A2A"),
         pytest.param({A: ARENA + "  skills: [{dir: skills}]\n"}, f"{A}:7: {WHO}skills are not supported yet", id="skills"),
         pytest.param({A: ARENA + "  pack_file: pack.json\n"}, f"{A}:7: {WHO}compiled packs are not supported yet", id="pack_file"),
-        pytest.param({A: ARENA + "  pack_evals: [{type: contains}]\n"}, f"{A}:7: {WHO}session evals (pack_evals) are not supported yet", id="pack_evals"),
+        pytest.param(
+            {A: ARENA + "  pack_evals: [{type: contains}]\n"}, f"{A}:7: {WHO}session evals (pack_evals) are not supported yet", id="pack_evals"
+        ),
         pytest.param({A: ARENA + "  runtime: {hooks: {}}\n"}, f"{A}:7: {WHO}hooks and other runtime settings are not supported yet", id="hooks"),
         pytest.param({A: ARENA + "  state_store: {type: redis}\n"}, f"{A}:7: {WHO}the state store 'redis' is not supported yet", id="state store"),
-        pytest.param({S: scenario("  context_policy: {token_budget: 10}\n")}, f"{S}:2: {WHO}its context_policy is not supported yet", id="context_policy"),
+        pytest.param(
+            {S: scenario("  context_policy: {token_budget: 10}\n")}, f"{S}:2: {WHO}its context_policy is not supported yet", id="context_policy"
+        ),
         pytest.param({S: scenario("  duplex: {timeout: 5s}\n")}, f"{S}:2: {WHO}duplex conversations are not supported yet", id="duplex"),
         pytest.param({S: scenario("  voice: v\n")}, f"{S}:2: {WHO}voices are not supported yet", id="voice"),
         pytest.param({S: scenario("  seed_memories: [{content: c}]\n")}, f"{S}:2: {WHO}seed memories are not supported yet", id="seed_memories"),
-        pytest.param({S: scenario(turn="parts: [{type: image, media: {url: 'https://a'}}]")}, f"{S}:5: {WHO}image parts are not supported yet", id="image parts"),
         pytest.param(
-            {S: scenario(turn="content: a, chaos: {tool_failures: [{tool: t, mode: error}]}")}, f"{S}:5: {WHO}injected failures (chaos) are not supported yet", id="chaos"
+            {S: scenario(turn="parts: [{type: image, media: {url: 'https://a'}}]")},
+            f"{S}:5: {WHO}image parts are not supported yet",
+            id="image parts",
+        ),
+        pytest.param(
+            {S: scenario(turn="content: a, chaos: {tool_failures: [{tool: t, mode: error}]}")},
+            f"{S}:5: {WHO}injected failures (chaos) are not supported yet",
+            id="chaos",
         ),
         pytest.param({C: PROMPT + "  fragments: [{name: f}]\n"}, f"{C}:2: {WHO}prompt fragments are not supported yet", id="fragments"),
-        pytest.param({C: PROMPT + "  evals: [{type: contains}]\n"}, f"{C}:2: {WHO}session evals of a prompt are not supported yet", id="evals of a prompt"),
         pytest.param(
-            {C: PROMPT + "  validators: [{type: toxicity}]\n"}, f"{C}:6: {WHO}cannot apply guardrail 'toxicity': judges are not built yet", id="a guardrail that needs a judge"
+            {C: PROMPT + "  evals: [{type: contains}]\n"}, f"{C}:2: {WHO}session evals of a prompt are not supported yet", id="evals of a prompt"
+        ),
+        pytest.param(
+            {C: PROMPT + "  validators: [{type: toxicity}]\n"},
+            f"{C}:6: {WHO}cannot apply guardrail 'toxicity': judges are not built yet",
+            id="a guardrail that needs a judge",
         ),
         pytest.param(
             {C: PROMPT + "  allowed_tools: [t]\n", A: ARENA + f"  tool_specs: {{t: {TOOL}mode: exec}}}}\n"},
@@ -84,7 +98,10 @@ def test_refused(write: Write, changes: dict[str, str | bytes | None], message: 
         pytest.param({C: PROMPT + "  validators: [{type: toxicity, enabled: false}]\n"}, id="a guardrail that is off"),
         pytest.param({C: PROMPT + "  validators: [{type: pii_leakage}]\n"}, id="pii_leakage"),
         pytest.param(
-            {A: ARENA.replace("scenarios: [", "scenarios: [{file: other.yaml}, "), "other.yaml": scenario("  voice: v\n").replace("name: hello", "name: zz")},
+            {
+                A: ARENA.replace("scenarios: [", "scenarios: [{file: other.yaml}, "),
+                "other.yaml": scenario("  voice: v\n").replace("name: hello", "name: zz"),
+            },
             id="another scenario's needs",
         ),
     ],

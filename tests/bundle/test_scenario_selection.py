@@ -76,8 +76,18 @@ def test_bad_glob(pattern: str, message: str, where: str) -> None:
     ("request_", "message", "hint"),
     [
         pytest.param(PlanRequest(only_scenarios=("alfa",)), "cannot find scenario 'alfa'", "did you mean 'alpha'?", id="an unknown name"),
-        pytest.param(PlanRequest(include=("alfa",)), "cannot select scenarios: the pattern 'alfa' matches none", "did you mean 'alpha'?", id="a pattern of nothing"),
-        pytest.param(PlanRequest(include=("alpha", "gamma*")), "cannot select scenarios: the pattern 'gamma*' matches none", None, id="one of two patterns of nothing"),
+        pytest.param(
+            PlanRequest(include=("alfa",)),
+            "cannot select scenarios: the pattern 'alfa' matches none",
+            "did you mean 'alpha'?",
+            id="a pattern of nothing",
+        ),
+        pytest.param(
+            PlanRequest(include=("alpha", "gamma*")),
+            "cannot select scenarios: the pattern 'gamma*' matches none",
+            None,
+            id="one of two patterns of nothing",
+        ),
         pytest.param(
             PlanRequest(include=("alpha",), exclude=("*",)),
             "cannot select scenarios: the filters leave none of the 2",
@@ -115,14 +125,21 @@ def providers_of(bundle: Bundle, request_: PlanRequest) -> list[str]:
         pytest.param(Scenario("s", "s"), (provider("b"), provider("a")), ["a", "b"], id="the default group, by id"),
         pytest.param(Scenario("s", "s"), (provider("a"), provider("j", "judge")), ["a"], id="other groups stay out"),
         pytest.param(Scenario("s", "s", provider_group="fast"), (provider("a"), provider("f", "fast")), ["f"], id="the scenario's group"),
-        pytest.param(Scenario("s", "s", provider_group="none"), (provider("a"), provider("f", "fast")), ["a", "f"], id="no provider in the group: all of them"),
+        pytest.param(
+            Scenario("s", "s", provider_group="none"), (provider("a"), provider("f", "fast")), ["a", "f"], id="no provider in the group: all of them"
+        ),
         pytest.param(Scenario("s", "s"), (provider("a", "x,y"), provider("b", "z")), ["a", "b"], id="comma groups are opaque names"),
-        pytest.param(Scenario("s", "s", providers=("z",)), (provider("a"), provider("z", "judge")), ["z"], id="the scenario's list, whatever the groups"),
+        pytest.param(
+            Scenario("s", "s", providers=("z",)), (provider("a"), provider("z", "judge")), ["z"], id="the scenario's list, whatever the groups"
+        ),
         pytest.param(
             Scenario("s", "s", providers=("a",), required_capabilities=("vision",)), (provider("a"),), ["a"], id="capabilities do not apply to a list"
         ),
         pytest.param(
-            Scenario("s", "s", required_capabilities=("vision",)), (provider("a"), provider("v", capabilities=("text", "vision"))), ["v"], id="declared capabilities"
+            Scenario("s", "s", required_capabilities=("vision",)),
+            (provider("a"), provider("v", capabilities=("text", "vision"))),
+            ["v"],
+            id="declared capabilities",
         ),
         pytest.param(Scenario("s", "s"), (provider("a"), provider("t", role="tts")), ["a"], id="providers of other roles are not tested"),
     ],
@@ -141,7 +158,12 @@ def test_fallback_tests_no_judge_and_no_player() -> None:
 @pytest.mark.parametrize(
     ("scenario", "message", "hint"),
     [
-        pytest.param(Scenario("s", "s", providers=("mok",)), ":0: cannot run scenario 's': the bundle does not have provider 'mok'", "did you mean 'mock'?", id="an unknown name"),
+        pytest.param(
+            Scenario("s", "s", providers=("mok",)),
+            ":0: cannot run scenario 's': the bundle does not have provider 'mok'",
+            "did you mean 'mock'?",
+            id="an unknown name",
+        ),
         pytest.param(
             Scenario("s", "s", required_capabilities=("vision",)),
             ":0: cannot run scenario 's': no provider declares all of its required capabilities: vision",
@@ -202,9 +224,13 @@ CONFIG = bundle_of(A, providers=(provider("subject"), provider("judge-model", "j
         pytest.param({"default": (entry("gpt"),), "judge": (entry("opus"),)}, ["gpt"], id="a judge given as an array is no test subject"),
         pytest.param({"default": (entry("gpt"),), "judge": {"judge-model": entry("opus")}}, ["gpt"], id="a judge given as a map is none either"),
         pytest.param({"pool": (entry("gpt"),), "judge": (entry("opus"),)}, ["gpt"], id="no default group: every group that serves nobody"),
-        pytest.param({"default": {"subject": entry("gpt")}, "judge": {"judge-model": entry("opus")}}, ["subject"], id="a map stands for the config's ids"),
+        pytest.param(
+            {"default": {"subject": entry("gpt")}, "judge": {"judge-model": entry("opus")}}, ["subject"], id="a map stands for the config's ids"
+        ),
         pytest.param({"default": (entry("gpt"),), "extra": {"subject": entry("x")}}, ["gpt"], id="a map adds nothing beside arrays"),
-        pytest.param({"default": {"subject": entry("gpt")}, "judge": (entry("opus"),)}, ["subject"], id="a map of subjects beside an array of judges"),
+        pytest.param(
+            {"default": {"subject": entry("gpt")}, "judge": (entry("opus"),)}, ["subject"], id="a map of subjects beside an array of judges"
+        ),
     ],
 )
 def test_job_providers(job: JobProviders, expected: list[str]) -> None:

@@ -37,7 +37,10 @@ def test_regression_changes_files_of_the_starter() -> None:
 
 @pytest.mark.parametrize(
     ("changes", "failing"),
-    [pytest.param({}, [], id="the first commit passes"), pytest.param(starter_regression(), ["refund-window/brisk/1"], id="the second fails in one item")],
+    [
+        pytest.param({}, [], id="the first commit passes"),
+        pytest.param(starter_regression(), ["refund-window/brisk/1"], id="the second fails in one item"),
+    ],
 )
 async def test_verdicts(tmp_path: Path, changes: dict[str, bytes], failing: list[str]) -> None:
     """Every item passes but the one whose reply the second commit changed."""

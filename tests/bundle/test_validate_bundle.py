@@ -23,7 +23,13 @@ def test_flawless_bundle(small: Path) -> None:
 def test_missing_bundle(tmp_path: Path) -> None:
     """A directory without an arena file is one error."""
     assert validate_bundle(tmp_path / "nothing") == [
-        Problem(Severity.ERROR, "config.arena.yaml", 0, "cannot find arena file 'config.arena.yaml' in the bundle", f"there is no directory '{tmp_path / 'nothing'}'")
+        Problem(
+            Severity.ERROR,
+            "config.arena.yaml",
+            0,
+            "cannot find arena file 'config.arena.yaml' in the bundle",
+            f"there is no directory '{tmp_path / 'nothing'}'",
+        )
     ]
 
 
@@ -31,7 +37,9 @@ def test_errors_warnings_and_notes(write: Write) -> None:
     """Errors, keys without effect and what is not built come together, by file and line."""
     provider = "kind: Provider\nmetadata: {name: mock}\nspec:\n  type: openai\n  rate_limit: {rps: 1, burst: 1}\n"
     scenario = "kind: Scenario\nmetadata: {name: hello}\nspec:\n  task_type: assistant\n  mode: x\n  turns: [{role: user, content: Hello, assertions: [{type: llm_judge}]}]\n"
-    problems = validate_bundle(write({"config.arena.yaml": ARENA + "  deploy: {provider: x}\n", "providers/mock.yaml": provider, "scenarios/hello.yaml": scenario}))
+    problems = validate_bundle(
+        write({"config.arena.yaml": ARENA + "  deploy: {provider: x}\n", "providers/mock.yaml": provider, "scenarios/hello.yaml": scenario})
+    )
     assert [(p.severity.value, f"{p.file}:{p.line}") for p in problems] == [
         ("note", "config.arena.yaml:7"),
         ("note", "providers/mock.yaml:2"),
@@ -45,7 +53,9 @@ def test_plan_problems_are_errors(write: Write) -> None:
     """What only the matrix shows, such as an unknown provider of a scenario, is an error with its line."""
     scenario = "kind: Scenario\nmetadata: {name: hello}\nspec: {task_type: assistant, providers: [mok], turns: [{role: user, content: Hello}]}\n"
     assert validate_bundle(write({"scenarios/hello.yaml": scenario})) == [
-        Problem(Severity.ERROR, "scenarios/hello.yaml", 2, "cannot run scenario 'hello': the bundle does not have provider 'mok'", "did you mean 'mock'?")
+        Problem(
+            Severity.ERROR, "scenarios/hello.yaml", 2, "cannot run scenario 'hello': the bundle does not have provider 'mok'", "did you mean 'mock'?"
+        )
     ]
 
 
