@@ -64,7 +64,7 @@ def created(kind: ResourceKind, obj: Object, stamp: Stamp) -> Object:
         problems = [FieldError("metadata.resourceVersion", "Forbidden: should not be set on objects to be created", "FieldValueForbidden")]
     if problems:
         raise Invalid(problems, kind=kind.kind, name=stamp.name)
-    metadata = {key: value for key, value in copy.deepcopy(obj["metadata"]).items() if key not in SYSTEM_FIELDS and value is not None}
+    metadata = _written_metadata(obj)
     metadata |= {"name": stamp.name, "uid": stamp.uid, "creationTimestamp": stamp.time}
     if kind.has_generation:
         metadata["generation"] = 1
@@ -91,7 +91,7 @@ def replaced(kind: ResourceKind, old: Object, obj: Object) -> Object:
         message = "Invalid value: 0x0: must be specified for an update"
         raise Invalid([FieldError("metadata.resourceVersion", message)], kind=kind.kind, name=old["metadata"]["name"])
     check_preconditions(kind, old, uid=metadata.get("uid"), resource_version=metadata.get("resourceVersion"))
-    kept = {key: copy.deepcopy(value) for key, value in metadata.items() if key not in SYSTEM_FIELDS and value is not None}
+    kept = _written_metadata(obj)
     kept |= {key: old["metadata"][key] for key in SYSTEM_FIELDS if key in old["metadata"]}
     rest = {key: copy.deepcopy(value) for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")}
     new = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": kept, **rest}
@@ -139,7 +139,7 @@ def admitted(kind: ResourceKind, new: Object, old: Object | None, rules: Rules) 
     if problems:
         raise Invalid(problems, kind=kind.kind, name=name)
     warnings: list[str] = []
-    if rules.admit is not None:
+    if rules.admit is not None and not _is_farewell(kind, new, old):
         try:
             answer = rules.admit(kind.kind, copy.deepcopy(new), copy.deepcopy(old))
         except Invalid as refusal:
@@ -167,7 +167,14 @@ def shape_problems(obj: Any) -> list[FieldError]:
     """Return what keeps a value from being an object at all."""
     if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict):
         return [FieldError("metadata", "Required value", "FieldValueRequired")]
-    return []
+    words = ("name", "namespace", "generateName", "uid", "resourceVersion")
+    wrong = [word for word in words if not isinstance(obj["metadata"].get(word, ""), str | None)]
+    return [FieldError(f"metadata.{word}", "Invalid value: must be of type string") for word in wrong]
+
+
+def _written_metadata(obj: Object) -> Object:
+    """Return a copy of what a writer may set; an empty map or list is the same as none."""
+    return {key: copy.deepcopy(value) for key, value in obj["metadata"].items() if key not in SYSTEM_FIELDS and value not in (None, {}, [])}
 
 
 def _identity_problems(kind: ResourceKind, old: Object, obj: Object) -> list[FieldError]:
@@ -179,6 +186,14 @@ def _identity_problems(kind: ResourceKind, old: Object, obj: Object) -> list[Fie
         ("metadata.namespace", stored.get("namespace"), given.get("namespace")),
     )
     return [FieldError(path, f"Invalid value: {new!r}: field is immutable") for path, before, new in pairs if new != before]
+
+
+def _is_farewell(kind: ResourceKind, new: Object, old: Object | None) -> bool:
+    """Say whether a write only lets go of an object that is being deleted.
+
+    Rules that became stricter since it was stored must not hold it for ever.
+    """
+    return old is not None and "deletionTimestamp" in old["metadata"] and is_same(_content(kind, new), _content(kind, old))
 
 
 def _deletion_problems(metadata: Object, old: Object | None) -> list[FieldError]:

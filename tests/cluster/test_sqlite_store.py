@@ -233,6 +233,22 @@ async def test_admission_warnings_reach_the_caller(ruled: SqliteCluster) -> None
     assert warnings == ["spec.old is old"]
 
 
+async def test_stricter_rules_do_not_hold_a_deleted_object(tmp_path: Path) -> None:
+    """An object that today's rules would refuse can still lose its finalizers and go; its spec cannot change in passing."""
+    store = SqliteCluster(tmp_path / "store.db", SystemClock())
+    old = job("a", workers=13)
+    await store.create({**old, "metadata": {**old["metadata"], "finalizers": ["arena.test/hold"]}})
+    await store.delete(ARENA_JOB, NS, "a")
+    await store.close()
+    store = SqliteCluster(tmp_path / "store.db", SystemClock(), admit=admit)
+    with pytest.raises(Invalid, match="bad luck"):
+        await store.patch(ARENA_JOB, NS, "a", {"spec": {"other": 1}})
+    await store.patch(ARENA_JOB, NS, "a", {"metadata": {"finalizers": None}})
+    with pytest.raises(NotFound):
+        await store.get(ARENA_JOB, NS, "a")
+    await store.close()
+
+
 async def test_status_rules(ruled: SqliteCluster) -> None:
     """What is set once in a status cannot be changed or removed, and other fields can."""
     await ruled.create({**job("r"), "kind": "ArenaRun"})

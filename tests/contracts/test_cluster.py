@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from foundation.clock import SystemClock
-from reconcile.cluster.port import ARENA_JOB, ARENA_RUN, CONFIG_MAP, SECRET, WORKSPACE, Cluster, Object, ResourceKind
+from reconcile.cluster.port import ARENA_JOB, ARENA_RUN, CONFIG_MAP, WORKSPACE, Cluster, Object, ResourceKind
 from reconcile.cluster.selectors import Selector
 from reconcile.cluster.sqlite import SqliteCluster
 from reconcile.errors import AlreadyExists, Conflict, Invalid, NotFound, ObjectTooLarge
@@ -138,6 +138,19 @@ async def test_bad_metadata_is_invalid(cluster: Cluster, metadata: Object) -> No
     with pytest.raises(Invalid):
         await cluster.create(job("a", metadata=metadata))
     assert (await cluster.list(ARENA_JOB)).items == []
+
+
+@pytest.mark.parametrize("field", ["name", "namespace", "generateName"])
+async def test_metadata_of_a_wrong_type_is_invalid(cluster: Cluster, field: str) -> None:
+    """A name, a namespace or a generateName that is no string is refused."""
+    with pytest.raises(Invalid, match=field):
+        await cluster.create(job("a", metadata={field: {"not": "a string"}}))
+
+
+async def test_empty_maps_are_none(cluster: Cluster) -> None:
+    """Setting no labels, annotations, finalizers or owners where there are none changes nothing."""
+    before = await cluster.create(job("a"))
+    assert await cluster.patch(ARENA_JOB, NS, "a", {"metadata": {"labels": {}, "annotations": {}, "finalizers": [], "ownerReferences": []}}) == before
 
 
 async def test_cluster_scoped(cluster: Cluster) -> None:
@@ -363,29 +376,3 @@ async def test_unknown_kind(cluster: Cluster) -> None:
     """An object of a kind that nobody serves is refused."""
     with pytest.raises(Invalid, match="no matches for kind"):
         await cluster.create({"apiVersion": "example.com/v1", "kind": "ArenaJob", "metadata": {"name": "a", "namespace": NS}})
-
-
-async def test_secret_string_data(cluster: Cluster) -> None:
-    """A Secret's stringData becomes base64 data; its type defaults to Opaque and cannot change."""
-    secret = await cluster.create(make(SECRET, "s", stringData={"key": "värde"}))
-    assert secret["data"] == {"key": "dsOkcmRl"}
-    assert secret["type"] == "Opaque"
-    assert "stringData" not in secret
-    with pytest.raises(Invalid, match="type"):
-        await cluster.patch(SECRET, NS, "s", {"type": "kubernetes.io/tls"})
-
-
-async def test_immutable_config_map(cluster: Cluster) -> None:
-    """An immutable ConfigMap keeps its data; its metadata may change."""
-    await cluster.create(make(CONFIG_MAP, "c", data={"a": "1"}, immutable=True))
-    with pytest.raises(Invalid, match="immutable"):
-        await cluster.patch(CONFIG_MAP, NS, "c", {"data": {"a": "2"}})
-    await cluster.patch(CONFIG_MAP, NS, "c", {"metadata": {"labels": {"x": "y"}}})
-
-
-async def test_config_map_has_no_generation(cluster: Cluster) -> None:
-    """Core kinds count no generation, and may be updated without a resourceVersion."""
-    config = await cluster.create(make(CONFIG_MAP, "c", data={"a": "1"}))
-    assert "generation" not in config["metadata"]
-    del config["metadata"]["resourceVersion"]
-    assert (await cluster.update({**config, "data": {"a": "2"}}))["data"] == {"a": "2"}

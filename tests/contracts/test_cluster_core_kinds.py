@@ -1,0 +1,55 @@
+"""The rules that every Cluster adapter keeps for Secrets and ConfigMaps."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foundation.clock import SystemClock
+from reconcile.cluster.port import CONFIG_MAP, SECRET, Cluster, Object, ResourceKind
+from reconcile.cluster.sqlite import SqliteCluster
+from reconcile.errors import Invalid
+
+NS = "arena"
+
+
+@pytest.fixture(params=["sqlite"])
+async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
+    """Give a running store; a real API server becomes another parameter."""
+    assert request.param == "sqlite"
+    store = SqliteCluster(tmp_path / "store.db", SystemClock())
+    yield store
+    await store.close()
+
+
+def make(kind: ResourceKind, name: str, **rest: Any) -> Object:
+    """Return a small valid object; `rest` goes beside metadata, and `metadata` into it."""
+    metadata = {"name": name} | ({"namespace": NS} if kind.namespaced else {}) | rest.pop("metadata", {})
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **rest}
+
+
+async def test_secret_string_data(cluster: Cluster) -> None:
+    """A Secret's stringData becomes base64 data; its type defaults to Opaque and cannot change."""
+    secret = await cluster.create(make(SECRET, "s", stringData={"key": "värde"}))
+    assert secret["data"] == {"key": "dsOkcmRl"}
+    assert secret["type"] == "Opaque"
+    assert "stringData" not in secret
+    with pytest.raises(Invalid, match="type"):
+        await cluster.patch(SECRET, NS, "s", {"type": "kubernetes.io/tls"})
+
+
+async def test_immutable_config_map(cluster: Cluster) -> None:
+    """An immutable ConfigMap keeps its data; its metadata may change."""
+    await cluster.create(make(CONFIG_MAP, "c", data={"a": "1"}, immutable=True))
+    with pytest.raises(Invalid, match="immutable"):
+        await cluster.patch(CONFIG_MAP, NS, "c", {"data": {"a": "2"}})
+    await cluster.patch(CONFIG_MAP, NS, "c", {"metadata": {"labels": {"x": "y"}}})
+
+
+async def test_config_map_has_no_generation(cluster: Cluster) -> None:
+    """Core kinds count no generation, and may be updated without a resourceVersion."""
+    config = await cluster.create(make(CONFIG_MAP, "c", data={"a": "1"}))
+    assert "generation" not in config["metadata"]
+    del config["metadata"]["resourceVersion"]
+    assert (await cluster.update({**config, "data": {"a": "2"}}))["data"] == {"a": "2"}
