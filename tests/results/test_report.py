@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from engine.items import Item, ItemResult, Verdict
 from engine.records import record_of
@@ -69,6 +70,39 @@ def test_foreign_text_stays_in_its_code_span(text: str) -> None:
     if match[1]:
         assert len(match[1]) not in [len(run) for run in re.findall("`+", match[2])]
     assert table(["x"], [[span]]).splitlines()[2].count("|") == 2
+
+
+HOSTILE = ["`", "``<b>", "a\\|<img src=x>", "[x](http://e)", "<script>", "\n\n# x\n", "![](u)", "https://evil.example", "| a |\n|---|", "&lt;"]
+
+
+@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(pieces=st.lists(st.sampled_from(HOSTILE) | st.text(max_size=5), max_size=6))
+def test_foreign_text_renders_as_code_alone(plan_of: PlanOf, result_of: ResultOf, pieces: list[str]) -> None:
+    """Rendered as GitHub would, names and messages of any kind add no tag, no link, no image and no heading to a report."""
+    text = "".join(pieces)
+    plan = plan_of(scenarios=[f"s{text}"], providers=[f"p{text}"])
+    rendered = (
+        MarkdownIt("commonmark", {"html": True})
+        .enable("table")
+        .render(report(plan, [result_of(plan.items[0], Verdict.FAIL, text=text)], RunIdentity(run=text, commit=text)))
+    )
+    assert set(re.findall(r"<([a-z0-9]+)", rendered)) <= {
+        "h1",
+        "h2",
+        "h3",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "strong",
+        "code",
+        "ul",
+        "li",
+        "p",
+    }
+    assert len(re.findall("<h[1-6]", rendered)) == 4
 
 
 @pytest.mark.parametrize(
