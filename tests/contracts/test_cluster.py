@@ -1,14 +1,14 @@
 """The rules that every Cluster adapter keeps: objects, versions, status and lists. Deletion and watches have files of their own."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from foundation.clock import SystemClock
-from reconcile.cluster.port import ARENA_JOB, ARENA_RUN, CONFIG_MAP, WORKSPACE, Cluster, Object, ResourceKind
+from reconcile.cluster.port import ARENA_JOB, CONFIG_MAP, WORKSPACE, Cluster, Object, ResourceKind
 from reconcile.cluster.selectors import Selector
 from reconcile.cluster.sqlite import SqliteCluster
 from reconcile.errors import AlreadyExists, Conflict, Invalid, NotFound, ObjectTooLarge
@@ -34,25 +34,6 @@ def make(kind: ResourceKind, name: str, **rest: Any) -> Object:
 def job(name: str, **rest: Any) -> Object:
     """Return an ArenaJob."""
     return make(ARENA_JOB, name, **({"spec": {"sourceRef": {"name": "src"}}} | rest))
-
-
-def run_of(owner: Object, name: str, **metadata: Any) -> Object:
-    """Return an ArenaRun that `owner` owns."""
-    return make(ARENA_RUN, name, spec={"jobRef": {"name": owner["metadata"]["name"]}}, metadata={"ownerReferences": [owner_of(owner)], **metadata})
-
-
-def owner_of(owner: Object) -> Object:
-    """Return an owner reference to an object, with the blockOwnerDeletion that controllers set."""
-    metadata = owner["metadata"]
-    reference = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": metadata["name"], "uid": metadata["uid"]}
-    return reference | {"controller": True, "blockOwnerDeletion": True}
-
-
-async def eventually(check: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until a condition holds: garbage collection is in the background on a real server."""
-    async with asyncio.timeout(20):
-        while not await check():  # noqa: ASYNC110 - a store tells nobody that it has collected its garbage
-            await asyncio.sleep(0.02)
 
 
 async def is_gone(cluster: Cluster, kind: ResourceKind, name: str) -> bool:
