@@ -60,8 +60,14 @@ class JobRuns:
             else:
                 await self._scope.event("Normal", "RunCreated", f"created run {name} ({cause.partition(':')[0]})")
             self.all.append(run)
+            self._scope.status["lastRunRef"] = _reference(run)
             return run
         raise AssertionError("every name of a run was taken, although each is longer than the one before")
+
+    def _newest(self, known: Mapping[str, str]) -> Object | None:
+        """Return the run created last; of several in one second the one that is `known` as such, since names say nothing of order."""
+        latest = [run for run in self.all if run["metadata"]["creationTimestamp"] == self.all[-1]["metadata"]["creationTimestamp"]]
+        return next((run for run in latest if run["metadata"]["uid"] == known.get("uid")), latest[-1] if latest else None)
 
     async def cancel(self, run: Object) -> None:
         """Ask a run to stop."""
@@ -69,8 +75,9 @@ class JobRuns:
 
     def show(self, status: dict[str, Any]) -> None:
         """Write what the job's status says of its runs; the last one stays named after it was pruned."""
-        if self.all:
-            status["lastRunRef"] = _reference(self.all[-1])
+        newest = self._newest(status.get("lastRunRef") or {})
+        if newest is not None:
+            status["lastRunRef"] = _reference(newest)
         status["active"] = [_reference(run) for run in self.active]
         status["activeCount"] = len(self.active)
 

@@ -20,6 +20,7 @@ from reconcile.errors import Waiting
 from reconcile.kinds.admission import spec_problems
 from reconcile.kinds.names import MOCK_CONFIG, MOCK_PROVIDER
 from reconcile.kinds.not_supported import unsupported_fields
+from reconcile.kinds.reasons import RunReason
 from reconcile.run.providers import resolve_providers
 from reconcile.run.scope import RunRefused, RunScope
 
@@ -42,7 +43,11 @@ async def check_template(run: RunScope) -> None:
         return
     template = run.spec["template"]
     for problem in spec_problems(template, namespace=run.namespace):
-        raise RunRefused(problem.reason, f"{problem.path}: {problem.message}")
+        message = f"{problem.path}: {problem.message}"
+        if problem.reason == RunReason.JOB_CREATION_FAILED:
+            run.scope.condition("JobCreated", "False", RunReason.JOB_CREATION_FAILED, message)
+            raise Waiting(RunReason.JOB_CREATION_FAILED, message)
+        raise RunRefused(problem.reason, message)
     fields = unsupported_fields("ArenaJob", template)
     if fields:
         raise RunRefused(

@@ -3,6 +3,8 @@
 Passes happen only when a test asks for them, so each test says what was looked at, and when.
 """
 
+import asyncio
+import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -77,11 +79,11 @@ BUNDLE: Mapping[str, str] = {
 class World:
     """The control plane, and the hands of those who use it."""
 
-    def __init__(self, folder: Path, queue: MemoryWorkQueue, clock: FakeClock) -> None:
+    def __init__(self, folder: Path, queue: MemoryWorkQueue, clock: FakeClock, *, admission: bool = True) -> None:
         self.clock = clock
         self.queue = queue
         self.volume = ContentVolume(folder / "content")
-        self.cluster = SqliteCluster(folder / "cluster.db", clock, admit=admit, admit_status=admit_status)
+        self.cluster = SqliteCluster(folder / "cluster.db", clock, admit=admit if admission else None, admit_status=admit_status)
         self.repositories = Repositories(self.volume, clock)
         self.snapshots = Snapshots(self.volume)
         self.project = ProjectKey(NAMESPACE, "src")
@@ -183,9 +185,6 @@ def condition(obj: Object, kind: str = "Ready") -> dict[str, Any]:
 
 async def commit_files(repositories: Repositories, project: ProjectKey, files: Mapping[str, str]) -> str:
     """Commit a whole tree onto main with git's plumbing, as any client could have pushed it."""
-    import asyncio  # noqa: PLC0415
-    import subprocess  # noqa: PLC0415
-
     repository = repositories.volume.repository(project)
 
     def run() -> str:
@@ -209,5 +208,14 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     """A control plane in which nothing has happened yet."""
     clock = FakeClock()
     world = World(tmp_path, MemoryWorkQueue(clock), clock)
+    yield world
+    await world.cluster.close()
+
+
+@pytest.fixture
+async def lenient_world(tmp_path: Path) -> AsyncIterator[World]:
+    """A control plane over a store that admits anything, as a cluster without our webhook does."""
+    clock = FakeClock()
+    world = World(tmp_path, MemoryWorkQueue(clock), clock, admission=False)
     yield world
     await world.cluster.close()
