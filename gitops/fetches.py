@@ -13,7 +13,7 @@ from gitops import pktline
 from gitops.errors import GitFailed
 from gitops.exchange import Exchange, together
 from gitops.processes import STREAM_LIMIT_BYTES, GitCommand, GitProcess, git_process, run_git
-from gitops.request_body import ClientGone, RequestBody
+from gitops.request_body import BodyMalformed, ClientGone, RequestBody
 
 ADVERTISEMENT_LIMIT_BYTES = 64 << 20
 ADVERTISEMENT_TIMEOUT_S = 30.0
@@ -68,8 +68,10 @@ async def upload_pack(exchange: Exchange, body: RequestBody, repository: Path, p
             status = await process.wait()
     if status != 0:
         log.warning("fetch failed", repository=repository.name, status=status, stderr=process.errors)
+        if not exchange.started and "protocol error" in process.errors:
+            raise BodyMalformed("the request is not what git understands")
         if not exchange.started:
-            raise GitFailed("cannot answer the fetch: the request is not what git understands", stderr=process.errors, status=status)
+            raise GitFailed("cannot answer the fetch: git ended without an answer", stderr=process.errors, status=status)
     await exchange.finish()
 
 

@@ -136,7 +136,8 @@ def _sizes(reader: ObjectReader, entries: Sequence[TreeEntry], new: Sequence[New
 
 def _path_of(quarantine: Quarantine, object_id: str) -> str:
     """Return a path at which the new commits hold an object; empty for a root tree, the id when none is found."""
-    arguments = ("rev-list", "--objects", "--end-of-options", quarantine.commit or "", "--not", "--all")
+    # The commit is 40 or 64 hexadecimal digits, so it cannot be an option.
+    arguments = ("rev-list", "--objects", quarantine.commit or "", "--not", "--all")
     command = GitCommand(arguments, repository=quarantine.repository, environment=quarantine.environment)
     wanted = object_id.encode()
     for line in _run(command, quarantine.timeout_s).split(b"\n"):

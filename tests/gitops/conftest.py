@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Iterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -87,10 +88,12 @@ class Authority:
     password: str = ""
     read_only: bool = False
     asked: list[tuple[str, str, bool]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
 
     async def __call__(self, headers: Mapping[str, str], namespace: str, project: str, *, write: bool) -> Access:
         """Grant, or say what is missing."""
         self.asked.append((namespace, project, write))
+        self.headers.append(dict(headers))
         if self.password and headers.get("authorization") != self.password:
             raise Unauthenticated("cannot tell who you are", hint="use the token as the password")
         if self.read_only and write:
@@ -132,28 +135,48 @@ class GitServer:
         return self.repositories.volume.repository(project)
 
 
-class _Uvicorn(uvicorn.Server):
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 @contextlib.asynccontextmanager
 async def serving(application: SmartHTTP) -> AsyncIterator[str]:
     """Serve an application on a free port of this machine; yields `host:port`."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         config = uvicorn.Config(application, lifespan="off", log_level="warning", ws="none", timeout_graceful_shutdown=2)
-        server = _Uvicorn(config)
-        task = asyncio.create_task(server.serve(sockets=[listener]))
-        async with asyncio.timeout(DEADLINE_S):
-            while not server.started:
-                await asyncio.sleep(0.001)
+        config.load()
+        server = uvicorn.Server(config)
+        server.lifespan = config.lifespan_class(config)
+        # Without `serve`, whose loop ticks ten times a second and takes the signals of the test run.
+        await server.startup(sockets=[listener])
         try:
             yield f"127.0.0.1:{listener.getsockname()[1]}"
         finally:
-            server.should_exit = True
-            await task
+            await server.shutdown(sockets=[listener])
+
+
+async def until(condition: Callable[[], bool], what: str) -> None:
+    """Wait until `condition` holds; fail after the deadline, naming `what` was awaited."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        await asyncio.sleep(0.005)
+
+
+def git_children() -> list[int]:
+    """Return the ids of the git processes that descend from this test, zombies included."""
+    parents: dict[int, tuple[int, str]] = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            head, _, tail = status.read_text().rpartition(")")
+            pid, name = head.split(" (", 1)
+            parents[int(pid)] = (int(tail.split()[1]), name)
+    return [pid for pid, (_, name) in parents.items() if name.startswith("git") and _descends(pid, parents)]
+
+
+def _descends(pid: int, parents: Mapping[int, tuple[int, str]]) -> bool:
+    while pid in parents:
+        pid = parents[pid][0]
+        if pid == os.getpid():
+            return True
+    return False
 
 
 @pytest.fixture
