@@ -324,7 +324,8 @@ def _spec_of(provider: Provider) -> dict[str, Any]:
 
 
 def _mocked(spec: Mapping[str, Any], override: MockOverride) -> dict[str, Any]:
-    config = dict(spec.get("additional_config") or {}) if spec.get("type") == "mock" else {}
+    own = spec.get("additional_config") or {}
+    config = {key: value for key, value in own.items() if spec.get("type") == "mock" or key == "mock_config"}
     if override.config is not None:
         config["mock_config"] = override.config
     kept = {key: spec[key] for key in ("id", "model", "role", "capabilities") if key in spec}

@@ -42,6 +42,8 @@ _ENVELOPE = Table(
 )
 _NOT_AN_ID = re.compile(r"[/\x00-\x1f\x7f]|\A\s|\s\Z")
 _JSON_INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
+_SURROGATES = re.compile(r"(?<!\\)\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+"""An escaped character beyond 16 bits: JSON writes two escapes, YAML knows no halves."""
 
 T = TypeVar("T")
 
@@ -73,7 +75,7 @@ class BundleFiles:
         if text is None:
             return None
         document = Document(file, self.problems, self.root, self.config_dir)
-        node = compose(document, text)
+        node = self.attempt(document, lambda: compose(document, text))
         return None if node is None else (document, node)
 
     def attempt(self, document: Document, read: Callable[[], T]) -> T | None:
@@ -146,6 +148,7 @@ def _decode(file: str, content: bytes) -> str:
     text = content.decode("utf-8-sig")
     if file.endswith(".json"):
         text = _JSON_INDENT.sub(lambda match: " " * len(match.group()), text)
+        text = _SURROGATES.sub(lambda match: match.group().encode().decode("unicode-escape").encode("utf-16", "surrogatepass").decode("utf-16"), text)
     return text
 
 

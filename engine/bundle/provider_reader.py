@@ -3,6 +3,7 @@
 Owns its table. Credentials never leave this module as values: a key written into the bundle is dropped from what a plan carries, with a warning.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from yaml.nodes import MappingNode, Node
@@ -118,8 +119,13 @@ def read_provider(document: Document, node: Node, ident: str) -> dict[str, Any] 
     fields["spec"] = spec
     spec["id"] = ident
     _drop_key(document, node, spec)
-    if values["type"] == "mock":
-        _read_mock(document, node, fields)
+    config = entries(document, node).get("additional_config") if isinstance(node, MappingNode) else None
+    if config is not None and isinstance(config[1], MappingNode):
+        keys = entries(document, config[1])
+        if values["type"] == "mock":
+            _check_mock_keys(document, keys)
+        if "mock_config" in keys:
+            _resolve_mock_config(document, keys["mock_config"][1], fields)
     return fields
 
 
@@ -132,26 +138,22 @@ def _drop_key(document: Document, node: Node, spec: dict[str, Any]) -> None:
         )
 
 
-def _read_mock(document: Document, node: Node, fields: dict[str, Any]) -> None:
-    config = fields.get("additional_config")
-    if not isinstance(config, dict) or not isinstance(node, MappingNode):
-        return
-    place = entries(document, node)["additional_config"][1]
-    keys = entries(document, place) if isinstance(place, MappingNode) else {}
-    for key, (key_node, _) in keys.items():
-        if key in MOCK_KEYS:
-            if key in DUPLEX_MOCK_KEYS:
-                document.problems.note(document.at(key_node), f"'{key}' has an effect in duplex scenarios only")
+def _check_mock_keys(document: Document, keys: Mapping[str, tuple[Node, Node]]) -> None:
+    for key, (node, _) in keys.items():
+        if key in DUPLEX_MOCK_KEYS:
+            document.problems.note(document.at(node), f"'{key}' has an effect in duplex scenarios only")
+        elif key in MOCK_KEYS:
             continue
-        if nearest(key, MOCK_KEYS):
-            document.error(key_node, f"unknown key '{shown(key)}' in additional_config of a mock", did_you_mean(key, MOCK_KEYS))
+        elif nearest(key, MOCK_KEYS):
+            document.error(node, f"unknown key '{shown(key)}' in additional_config of a mock", did_you_mean(key, MOCK_KEYS))
         else:
-            document.problems.warning(document.at(key_node), f"'{shown(key)}' of additional_config has no effect: the mock provider does not know it")
-    if (value := keys.get("mock_config")) is None:
-        return
-    reference = name(document, value[1], "mock_config")
-    found = INVALID if reference is INVALID else find_resource(document, value[1], reference)
+            document.problems.warning(document.at(node), f"'{shown(key)}' of additional_config has no effect: the mock provider does not know it")
+
+
+def _resolve_mock_config(document: Document, node: Node, fields: dict[str, Any]) -> None:
+    reference = name(document, node, "mock_config")
+    found = INVALID if reference is INVALID else find_resource(document, node, reference)
     if found is not INVALID:
         fields["mock_config"] = found
         fields["spec"]["additional_config"]["mock_config"] = found
-        fields["additional_config"] = {**config, "mock_config": found}
+        fields["additional_config"] = {**fields["additional_config"], "mock_config": found}

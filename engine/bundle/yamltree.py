@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from yaml.events import NodeEvent
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from engine.bundle.model import Json, Location
@@ -20,6 +21,10 @@ from engine.bundle.problems import Problems, shown
 
 MAX_NODES = 200_000
 MAX_DEPTH = 100
+MAX_INTEGER_CHARACTERS = 250
+"""Longer ones are beyond a float in any base."""
+UNCOUNTED_CHARACTERS = 128 * 1024
+"""A text of this size cannot hold enough nodes to matter, so it is parsed once; a larger one is counted first."""
 
 _CORE = "tag:yaml.org,2002:"
 _PLAIN = "plain"
@@ -78,8 +83,14 @@ class Document:
 
 
 def compose(document: Document, text: str) -> Node | None:
-    """Parse one document; None when it is empty or a problem was added."""
+    """Parse one document; None when it is empty or a problem was added.
+
+    Raises:
+        TooLarge: it has more nodes than any real file; found before they take memory.
+    """
     try:
+        if len(text) > UNCOUNTED_CHARACTERS:
+            _count_nodes(text)
         node = yaml.compose(text, _Loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
@@ -91,6 +102,14 @@ def compose(document: Document, text: str) -> Node | None:
         document.problems.error(Location(document.file, 1), "cannot read the file: it is empty")
         return None
     return node
+
+
+def _count_nodes(text: str) -> None:
+    nodes = 0
+    for event in yaml.parse(text, _Loader):
+        nodes += isinstance(event, NodeEvent)
+        if nodes > MAX_NODES:
+            raise TooLarge
 
 
 def entries(document: Document, node: MappingNode) -> dict[str, tuple[Node, Node]]:
@@ -142,7 +161,7 @@ def _plain(document: Document, node: ScalarNode, text: str) -> Json:
         return _WORDS[text]
     if text[0] not in _NUMBER_START:
         return text
-    if _INTEGER.match(text):
+    if len(text) <= MAX_INTEGER_CHARACTERS and _INTEGER.match(text):
         return _integer(text)
     if _FLOAT.match(text):
         number = float(text)

@@ -127,6 +127,12 @@ CASES = [
     pytest.param(
         {S: HEAD + "  context: {x: 1e999}\n" + TURN}, f"{S}:5: cannot read the number 1e999: it is too large", "", id="a number that is infinite"
     ),
+    pytest.param(
+        {S: HEAD + "  context: {x: " + "9" * 5000 + "}\n" + TURN},
+        f"{S}:5: cannot read the number {'9' * 79}…: it is too large",
+        "",
+        id="a number of five thousand digits",
+    ),
     pytest.param({S: HEAD + "  context: {x: .nan}\n" + TURN}, f"{S}:5: cannot read .nan: it is not a finite number", "", id="not a number"),
     # files
     pytest.param(

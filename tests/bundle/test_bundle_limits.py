@@ -30,6 +30,8 @@ UNFOLDS = "cannot read the file: it is nested too deeply, or its aliases unfold 
         pytest.param(
             HEAD + "  context: " + "[" * 50_000 + "\n", "cannot parse the file: exceeded maximum nesting depth", id="deeper than the parser goes"
         ),
+        pytest.param(HEAD + "  context: [" + "[]," * 300_000 + "]\n", UNFOLDS, id="more nodes than a file has"),
+        pytest.param(HEAD + "  context:\n    " + "- " * 20_000 + "\n", "cannot parse the file", id="a line of list markers"),
         pytest.param(HEAD + "  context:\n" + "".join(" " * (4 + n) + "- \n" for n in range(2_000)), "", id="a staircase of lists"),
     ],
 )

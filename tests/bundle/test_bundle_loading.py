@@ -116,9 +116,10 @@ def test_inline_specs(write: Write) -> None:
 
 def test_raw_tool_descriptor(write: Write) -> None:
     """A tool may be a bare JSON descriptor, tabs and all."""
-    raw = '{\n\t"name": "search",\n\t"description": "d",\n\t"input_schema": {"type": "object"},\n\t"mode": "mock",\n\t"mock_result": {"a": [1, 2.5, null, true]}\n}\n'
+    raw = '{\n\t"name": "search",\n\t"description": "d \\ud83d\\ude00 \\u00e9 \\/",\n\t"input_schema": {"type": "object"},\n\t"mode": "mock",\n\t"mock_result": {"a": [1, 2.5, null, true]}\n}\n'
     tool = load_bundle(write({"config.arena.yaml": ARENA + "  tools: [{file: t.json}]\n", "t.json": raw})).tools["search"]
     assert tool.mock_result == {"a": [1, 2.5, None, True]}
+    assert tool.description == "d \U0001f600 é /"
 
 
 def test_wrapper_is_taken_off(write: Write) -> None:

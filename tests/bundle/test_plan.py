@@ -153,6 +153,16 @@ def test_override(root: Path, config: str | None, expected: dict[str, Any]) -> N
     assert plan.mocked == MockOverride(config)
 
 
+def test_override_keeps_what_a_mock_is(write: Write) -> None:
+    """A mock under the override keeps its own settings, and a model the response file that it names for being mocked."""
+    mock = "kind: Provider\nmetadata: {name: mock}\nspec: {type: mock, additional_config: {latency_ms: 50}}\n"
+    gpt = "kind: Provider\nmetadata: {name: gpt}\nspec: {type: openai, additional_config: {api_mode: chat, mock_config: mock.yaml}}\n"
+    arena = ARENA.replace("[{file: providers/mock.yaml}]", "[{file: providers/mock.yaml}, {file: gpt.yaml}]").replace("{gpt: {", "{other: {")
+    plan = make_plan(load_bundle(write({"config.arena.yaml": arena, "providers/mock.yaml": mock, "gpt.yaml": gpt})), PlanRequest(mock=MockOverride()))
+    configs = {ident: spec["additional_config"] for ident, spec in plan.providers.items()}
+    assert configs == {"gpt": {"mock_config": "mock.yaml"}, "mock": {"latency_ms": 50}, "other": {}}
+
+
 def test_override_replaces_a_job_s_providers(root: Path) -> None:
     """A job's providers are replaced as well."""
     job = {"default": (ResolvedProvider("prod", {"type": "claude", "model": "c"}),)}

@@ -30,6 +30,7 @@ from engine.bundle.yamltree import Document, compose, to_json
         pytest.param("!!str 5", "5", id="an explicit text"),
         pytest.param("!!int '5'", 5, id="an explicit number"),
         pytest.param("99999999999999999999", 1e20, id="a number beyond 64 bits"),
+        pytest.param("0x" + "f" * 300, "0x" + "f" * 300, id="hexadecimal beyond a float"),
         pytest.param('"\\u00e9\\/"', "é/", id="escapes"),
         pytest.param("[1, {a: b}]", [1, {"a": "b"}], id="nested"),
     ],
