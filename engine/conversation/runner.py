@@ -5,6 +5,7 @@ that changes. Must not know queues, files of results, or how many attempts an it
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from engine.bundle.model import Bundle
 from engine.conversation.holding import hold
@@ -43,6 +44,23 @@ class _Outcome:
             return Verdict.FAIL
         return Verdict.ERROR if any(check.error for check in self.checks) else Verdict.PASS
 
+    def result_fields(self) -> dict[str, Any]:
+        """Return what an `ItemResult` says of the conversation itself."""
+        transcript = self.transcript
+        spoken = [self.system, *transcript.messages] if self.system is not None else transcript.messages
+        return {
+            "error": self.error,
+            "checks": self.checks,
+            "turns": transcript.turns,
+            "messages": [message_json(message) for message in spoken],
+            "usage": transcript.usage,
+            "cost_usd": None if transcript.cost_usd is None else round(transcript.cost_usd, 10),
+            "provider_latency_ms": transcript.provider_latency_ms,
+            "ttft_ms": transcript.ttft_ms,
+            "retryable": self.retryable,
+            "retry_after_s": self.retry_after_s,
+        }
+
 
 class ItemRunner:
     """Runs the items of one plan against one bundle.
@@ -80,24 +98,14 @@ class ItemRunner:
         except Exception as error:  # noqa: BLE001 - a fault of ours must not take the worker's other items with it
             _log_fault(item)
             outcome.fail("internal", error)
-        transcript = outcome.transcript
         return ItemResult(
             item=item,
             verdict=outcome.verdict,
             started_at=started_at,
             ended_at=self._clock.now(),
             attempt=attempt,
-            error=outcome.error,
-            checks=outcome.checks,
-            turns=transcript.turns,
-            messages=[message_json(message) for message in ([outcome.system] if outcome.system else []) + transcript.messages],
-            usage=transcript.usage,
-            cost_usd=None if transcript.cost_usd is None else round(transcript.cost_usd, 10),
-            provider_latency_ms=transcript.provider_latency_ms,
-            ttft_ms=transcript.ttft_ms,
             duration_ms=(self._clock.monotonic() - started) * 1000,
-            retryable=outcome.retryable,
-            retry_after_s=outcome.retry_after_s,
+            **outcome.result_fields(),
         )
 
     async def close(self) -> None:

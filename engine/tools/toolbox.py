@@ -46,7 +46,7 @@ class Failed(Exception):
 
 
 class MockTool:
-    """A tool that answers from the bundle."""
+    """A tool that answers from the bundle. `parts` are the text parts that its results carry beside their text."""
 
     def __init__(self, tool: Tool) -> None:
         self.name = tool.name
@@ -54,8 +54,11 @@ class MockTool:
         self._input = Schema(tool.input_schema) if tool.input_schema else None
         self._output = Schema(tool.output_schema) if tool.output_schema else None
         self._template: Template | None = parse_template(tool.mock_template) if tool.mock_template else None
-        self._static = _NO_RESULT if tool.mock_result is None else tool.mock_result
+        self._static: Any = _NO_RESULT if tool.mock_result is None else tool.mock_result
         self._answer: str | None = None
+        self.parts = [{"type": "text", "text": part.text} for part in tool.mock_parts if part.type == "text"]
+        if self.parts and tool.mock_result is None:
+            self._static = "\n".join(part["text"] for part in self.parts)
 
     def answer(self, arguments: Mapping[str, Any]) -> str:
         """Return the text that the model reads.
@@ -114,11 +117,11 @@ class Toolbox:
     def run(self, call: ToolCall) -> ToolResult:
         """Answer a call. Never raises for what the model did: an error is a result that says so."""
         try:
-            return ToolResult(call.id, call.name, self._answer(call))
+            return self._answer(call)
         except Failed as failed:
             return failure(call, failed.kind, failed.message)
 
-    def _answer(self, call: ToolCall) -> str:
+    def _answer(self, call: ToolCall) -> ToolResult:
         if call.name in self._blocked:
             raise Failed("blocked", f"tool '{call.name}' is blocked by policy")
         tool = self._tools.get(call.name)
@@ -126,7 +129,7 @@ class Toolbox:
             raise Failed("not_allowed", f"tool '{call.name}' is not offered; offered: {', '.join(self._tools) or 'none'}")
         if call.arguments is None:
             raise Failed("validation", "the arguments are not a JSON object")
-        return tool.answer(call.arguments)
+        return ToolResult(call.id, call.name, tool.answer(call.arguments), parts=[dict(part) for part in tool.parts])
 
 
 def failure(call: ToolCall, kind: str, message: str) -> ToolResult:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from engine.bundle.model import Tool
+from engine.bundle.model import Part, Tool
 from engine.providers.messages import ToolCall
 from engine.tools.arguments import coerce_arguments
 from engine.tools.toolbox import MAX_RESULT_BYTES, Toolbox, tool_problem
@@ -91,6 +91,14 @@ def test_a_failed_call_is_a_result(fields: dict[str, Any], arguments: dict[str, 
     content, error_type = run(tool(**fields), arguments)
     assert error_type == kind
     assert words in content
+
+
+def test_text_parts_are_the_result_when_there_is_no_other() -> None:
+    """A tool's text parts stand in its result, and are its text when it has no `mock_result`."""
+    parts = (Part("text", "one"), Part("text", "two"))
+    result = Toolbox([tool(mock_parts=parts)]).run(ToolCall("c", "t", {}))
+    assert (result.content, [part["text"] for part in result.parts]) == ("one\ntwo", ["one", "two"])
+    assert Toolbox([tool(mock_parts=parts, mock_result="said")]).run(ToolCall("c", "t", {})).content == "said"
 
 
 def test_only_offered_and_unblocked_tools_run() -> None:
