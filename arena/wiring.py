@@ -35,10 +35,11 @@ from reconcile.errors import NotFound
 from reconcile.job import JobReconciler
 from reconcile.kinds.admission import admit, admit_status
 from reconcile.kinds.names import REQUESTED_SYNC
-from reconcile.mapping import JobsOfProject, RunsOfProject, owner_of, project_of_ended_run
+from reconcile.mapping import JobsOfProject, RunsOfProject, project_of_ended_run
 from reconcile.project import ProjectReconciler
 from reconcile.run import RunReconciler, RunWorld
 from reconcile.runtime.controller import Controller
+from reconcile.runtime.reflector import by_owner
 
 SHUTDOWN_S = 3
 
@@ -123,8 +124,8 @@ class LocalArena:
         job = JobReconciler(world.repositories, world.volume)
         return [
             Controller(cluster, project, clock=clock, owns=[(ARENA_RUN, project_of_ended_run)]),
-            Controller(cluster, job, clock=clock, owns=[(ARENA_RUN, owner_of(ARENA_JOB)), (ARENA_PROJECT, JobsOfProject(cluster).keys)]),
-            Controller(cluster, RunReconciler(world), clock=clock, owns=[(JOB, owner_of(ARENA_RUN)), (ARENA_PROJECT, RunsOfProject(cluster).keys)]),
+            Controller(cluster, job, clock=clock, owns=[(ARENA_RUN, by_owner(ARENA_JOB)), (ARENA_PROJECT, JobsOfProject(cluster).keys)]),
+            Controller(cluster, RunReconciler(world), clock=clock, owns=[(JOB, by_owner(ARENA_RUN)), (ARENA_PROJECT, RunsOfProject(cluster).keys)]),
         ]
 
     def _host(self, queue_url: str) -> Host:

@@ -1,20 +1,7 @@
 """Which objects a change of another object concerns. A watch of those wakes a reconciler; the regular interval is only the floor."""
 
-from collections.abc import Callable
-from typing import Any
-
-from reconcile.cluster.port import ARENA_JOB, ARENA_RUN, Cluster, Object, ObjectKey, ResourceKind
+from reconcile.cluster.port import ARENA_JOB, ARENA_RUN, Cluster, Object, ObjectKey
 from reconcile.kinds.run import TERMINAL_PHASES
-
-
-def owner_of(kind: ResourceKind) -> Callable[[Object], list[ObjectKey]]:
-    """Return the mapper from an object to its owners of a kind."""
-
-    def keys(obj: Object) -> list[ObjectKey]:
-        owners: list[dict[str, Any]] = obj["metadata"].get("ownerReferences", [])
-        return [ObjectKey(obj["metadata"]["namespace"], owner["name"]) for owner in owners if owner["kind"] == kind.kind]
-
-    return keys
 
 
 def project_of_ended_run(run: Object) -> list[ObjectKey]:
