@@ -25,6 +25,11 @@ CASES = [
     pytest.param("customer-support", [*MOCKED, "--scenario", "customer-support-scenarios"], ("customer-support-scenarios",), id="customer-support"),
     pytest.param("customer-support", MOCKED[:1], (), id="customer-support with generic replies"),
     pytest.param("customer-support", MOCKED, (), id="customer-support, where whole words make a difference"),
+    pytest.param("voice-bake-off", [], (), id="voice-bake-off"),
+    pytest.param(
+        "variables-demo", [*MOCKED[:2], "mock-config.yaml"], ("restaurant-custom", "product-support", "product-enterprise"), id="variables-demo"
+    ),
+    pytest.param("load-testing", MOCKED[:1], ("simple-qa",), id="load-testing, without self-play"),
     pytest.param("assertions-test", MOCKED, ("scripted-turns", "json-validation", "tool-usage"), id="assertions-test"),
     pytest.param(
         "assertions-test", [*MOCKED[:2], "mock-responses-selfplay.yaml"], ("scripted-turns", "tool-usage"), id="assertions-test, generic replies"
