@@ -16,7 +16,7 @@ from engine.conversation.guardrails import Guardrails, compile_guardrails
 from engine.conversation.tool_loop import Limits
 from engine.errors import BundleInvalid
 from engine.providers.port import ToolSpec
-from engine.tools.toolbox import Toolbox
+from engine.tools.toolbox import Toolbox, tool_problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,8 @@ def compile_script(bundle: Bundle, scenario: Scenario) -> Script:
     """Compile a scenario.
 
     Raises:
-        BundleInvalid: its prompt is missing or keeps a placeholder without a value, or a check is not what the loader let pass.
+        BundleInvalid: its prompt is missing or keeps a placeholder without a value, a tool's schema or template is none, or a check is not
+            what the loader let pass.
     """
     prompt = bundle.prompts.get(scenario.task_type)
     if prompt is None:
@@ -56,6 +57,10 @@ def compile_script(bundle: Bundle, scenario: Scenario) -> Script:
             hint=f"known task types: {', '.join(bundle.prompts) or 'none'}",
         )
     tools = offered_tools(prompt, bundle.tools)
+    for tool in tools:
+        problem = tool_problem(tool)
+        if problem:
+            raise BundleInvalid(f"{tool.location}: cannot offer tool '{tool.name}': {problem}")
     policy = merge_policy(prompt.tool_policy, scenario.tool_policy)
     try:
         return Script(

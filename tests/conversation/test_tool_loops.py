@@ -5,10 +5,14 @@ from typing import Any
 
 import pytest
 
+from engine.bundle.model import Bundle
+from engine.conversation.script import compile_script
 from engine.conversation.tool_loop import Limits, ToolLoopStopped, TurnLoop
+from engine.errors import BundleInvalid
 from engine.items import ItemResult, Verdict
 from engine.providers.messages import ToolCall
 
+Write = Callable[..., Bundle]
 Hold = Callable[..., Awaitable[ItemResult]]
 
 TOOLS = {"search": {"mock_result": "found"}, "fetch": {"mock_result": {"n": 1}}}
@@ -106,6 +110,13 @@ async def test_allowed_tools(hold: Hold, allowed: list[str], offered: list[str])
     """A tool is offered when its prompt allows it by name or by a trailing `*`."""
     held = await hold([user("Hi")], {1: "x"}, tools=TOOLS, prompt={"allowed_tools": allowed})
     assert held.messages[0].get("meta", {}).get("availableTools", []) == offered
+
+
+def test_a_faulty_tool_is_said_before_anything_is_asked(write: Write) -> None:
+    """A tool whose schema or template is none makes the scenario invalid, and is named with its file."""
+    with pytest.raises(BundleInvalid, match=r"search\.tool\.yaml:\d+: .*'upper'"):
+        bundle = write([user("Hi")], {1: "x"}, tools={"search": {"mock_template": "{{upper .q}}"}})
+        compile_script(bundle, bundle.scenarios["s"])
 
 
 def test_a_turn_may_not_spend_more_than_its_limit() -> None:
