@@ -114,9 +114,13 @@ async def test_allowed_tools(hold: Hold, allowed: list[str], offered: list[str])
 
 def test_a_faulty_tool_is_said_before_anything_is_asked(write: Write) -> None:
     """A tool whose schema or template is none makes the scenario invalid, and is named with its file."""
-    with pytest.raises(BundleInvalid, match=r"search\.tool\.yaml:\d+: .*'upper'"):
-        bundle = write([user("Hi")], {1: "x"}, tools={"search": {"mock_template": "{{upper .q}}"}})
+
+    def compile_with(template: str) -> None:
+        bundle = write([user("Hi")], {1: "x"}, tools={"search": {"mock_template": template}})
         compile_script(bundle, bundle.scenarios["s"])
+
+    with pytest.raises(BundleInvalid, match=r"search\.tool\.yaml:\d+: .*'upper'"):
+        compile_with("{{upper .q}}")
 
 
 def test_a_turn_may_not_spend_more_than_its_limit() -> None:
