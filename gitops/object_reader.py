@@ -5,6 +5,7 @@ converted. Blocking: callers run it in a thread. Must not know what the objects 
 """
 
 import contextlib
+import fcntl
 import os
 import resource
 import signal
@@ -22,9 +23,11 @@ from gitops.processes import GitCommand, git_environment, git_program
 
 CHUNK_BYTES = 1 << 20
 
-# Two windows of requests are on their way at any time. Together they fit the smallest pipe, so writing one never blocks while git itself
-# waits for us to read.
-_WINDOW = 200
+# Two windows of requests are on their way at any time, so that git works while we do. Together they fit a pipe of the usual 64 KiB: writing one
+# never blocks while git itself waits for us to read. Where the kernel gives a smaller pipe (pipe-user-pages-soft), one window is on its way.
+_WINDOW = 400
+_USUAL_PIPE_BYTES = 65536
+_ANSWERS_PIPE_BYTES = 1 << 20
 _HEADER_LIMIT_BYTES = 256
 _STDERR_LIMIT_BYTES = 4096
 
@@ -55,6 +58,7 @@ class ObjectReader:
                 stderr=self._errors,
                 env=git_environment(command),
                 cwd="/",
+                bufsize=_USUAL_PIPE_BYTES,
                 start_new_session=True,
             )
         except OSError as error:
@@ -64,6 +68,7 @@ class ObjectReader:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 resource.prlimit(self._process.pid, resource.RLIMIT_AS, (command.memory_bytes, command.memory_bytes))
         self._requests, self._answers = _pipes(self._process)
+        self._works_ahead = _pipe_bytes(self._requests) >= _USUAL_PIPE_BYTES
         self._timed_out = False
         self._deadline = threading.Timer(timeout_s, self._expire)
         self._deadline.daemon = True
@@ -94,7 +99,7 @@ class ObjectReader:
 
     def sizes(self, object_ids: Sequence[str]) -> list[int]:
         """Return the size in bytes of each object, in the order asked, without reading its content."""
-        return [self._expected(object_id)[1] for object_id in self._windows("info", object_ids)]
+        return [self._size_of(object_id) for object_id in self._windows("info", object_ids)]
 
     def contents(self, object_ids: Sequence[str], *, limit_bytes: int) -> Iterator[bytes | None]:
         """Yield the whole content of each object, in the order asked; None for one that is larger than `limit_bytes`."""
@@ -109,12 +114,12 @@ class ObjectReader:
     def stream(self, object_ids: Sequence[str]) -> Iterator[ObjectContent]:
         """Yield each object, in the order asked, in flat memory."""
         for object_id in self._windows("contents", object_ids):
-            found, size = self._expected(object_id)
+            size = self._size_of(object_id)
             if size <= CHUNK_BYTES:
                 data = self._read(size + 1)
-                yield ObjectContent(found, size, (data[:-1],))
+                yield ObjectContent(object_id, size, (data[:-1],))
             else:
-                yield ObjectContent(found, size, self._chunks(size))
+                yield ObjectContent(object_id, size, self._chunks(size))
                 self._read(1)
 
     def _chunks(self, size: int) -> Iterator[bytes]:
@@ -126,11 +131,12 @@ class ObjectReader:
 
     def _windows(self, verb: str, object_ids: Sequence[str]) -> Iterator[str]:
         windows = [object_ids[start : start + _WINDOW] for start in range(0, len(object_ids), _WINDOW)]
-        for window in windows[:1]:
+        ahead = 1 if self._works_ahead else 0
+        for window in windows[:ahead]:
             self._send(verb, window)
         for number, window in enumerate(windows):
-            if number + 1 < len(windows):
-                self._send(verb, windows[number + 1])
+            if number + ahead < len(windows):
+                self._send(verb, windows[number + ahead])
             yield from window
 
     def _send(self, verb: str, spellings: Sequence[str]) -> None:
@@ -140,11 +146,14 @@ class ObjectReader:
         except OSError as error:
             raise self._failure("it takes no request") from error
 
-    def _expected(self, object_id: str) -> tuple[str, int]:
-        header = self._header()
-        if header is None:
+    def _size_of(self, object_id: str) -> int:
+        line = self._answers.readline(_HEADER_LIMIT_BYTES)
+        size = line.rpartition(b" ")[2]
+        if size[:-1].isdigit():
+            return int(size)
+        if line.endswith(b" missing\n"):
             raise GitFailed(f"cannot read object '{object_id}': it is missing from the repository", hint="run `git fsck` on the repository")
-        return header[0], header[2]
+        raise self._failure(f"its answer is {line[:80]!r}")
 
     def _header(self) -> tuple[str, str, int] | None:
         line = self._answers.readline(_HEADER_LIMIT_BYTES)
@@ -180,4 +189,13 @@ class ObjectReader:
 def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
     if process.stdin is None or process.stdout is None:
         raise GitFailed("cannot run git: its pipes are missing")
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, _ANSWERS_PIPE_BYTES)
     return process.stdin, process.stdout
+
+
+def _pipe_bytes(pipe: IO[bytes]) -> int:
+    try:
+        return int(fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ))
+    except OSError:
+        return 0

@@ -35,11 +35,15 @@ class DirectoryCursor:
 
     def __init__(self, root: int) -> None:
         self._root = root
+        self._path = ""
+        self._here = root
         self._names: list[str] = []
         self._descriptors: list[int] = []
 
     def at(self, path: str) -> int:
         """Move to the directory at `path` (empty: the root) and return its descriptor, valid until the next move."""
+        if path == self._path:
+            return self._here
         names = path.split("/") if path else []
         shared = 0
         while shared < len(names) and shared < len(self._names) and names[shared] == self._names[shared]:
@@ -51,13 +55,15 @@ class DirectoryCursor:
             above = self._descriptors[-1] if self._descriptors else self._root
             self._descriptors.append(os.open(name, DIRECTORY_FLAGS, dir_fd=above))
             self._names.append(name)
-        return self._descriptors[-1] if self._descriptors else self._root
+        self._path, self._here = path, self._descriptors[-1] if self._descriptors else self._root
+        return self._here
 
     def close(self) -> None:
         """Close every descriptor but the root's. Idempotent."""
         while self._descriptors:
             os.close(self._descriptors.pop())
         self._names.clear()
+        self._path, self._here = "", self._root
 
 
 def sync_file_system(descriptor: int) -> None:

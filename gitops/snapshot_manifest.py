@@ -10,13 +10,14 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from foundation.files import write_file
 from gitops.tree_rules import Kind, TreeEntry
 
 FORMAT = 1
 
+_KINDS = {kind.value: kind for kind in Kind}
 _HEADER_LIMIT_BYTES = 8 << 20  # the LFS pointers are listed in it
 
 
@@ -32,9 +33,8 @@ class ManifestHeader:
     lfs_pointers: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StoredEntry:
-    """One path as it lies on disk. `size` and `mtime_ns` are 0 for a directory."""
+class StoredEntry(NamedTuple):
+    """One path as it lies on disk. `size` and `mtime_ns` are 0 for a directory. A tuple, as TreeEntry is one."""
 
     entry: TreeEntry
     size: int
@@ -99,10 +99,10 @@ def read_manifest(path: Path) -> Manifest | None:
             rows = json.loads(stream.readline())
         if header is None:
             return None
-        entries = tuple(StoredEntry(TreeEntry(row[0], Kind(row[1]), row[2], row[3]), int(row[4]), int(row[5])) for row in rows)
+        entries = tuple(StoredEntry(TreeEntry(path, _KINDS[kind], mode, object_id), size, mtime) for path, kind, mode, object_id, size, mtime in rows)
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError, IndexError):
+    except (ValueError, KeyError, TypeError):
         return None
     return Manifest(header, entries)
 

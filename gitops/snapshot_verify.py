@@ -4,6 +4,7 @@ Recomputes object ids from names, modes and bytes as they lie there, so it finds
 Reads only; must not know where the expected ids come from.
 """
 
+import errno
 import hashlib
 import os
 import stat
@@ -15,7 +16,8 @@ from gitops.snapshot_manifest import StoredEntry
 from gitops.tree_rules import Kind, TreeEntry
 
 _READ_BYTES = 1 << 20
-_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # NONBLOCK: a named pipe is no file and must not be waited for
+_HASHES = {"sha1": hashlib.sha1, "sha256": hashlib.sha256}
 _MODES = {Kind.FILE: "100644", Kind.EXECUTABLE: "100755", Kind.SYMLINK: "120000", Kind.DIRECTORY: "40000"}
 # A Git LFS pointer is a text file of less than 1,024 bytes that begins so (git-lfs: docs/spec.md).
 _POINTER = b"version https://git-lfs.github.com/spec/v1\n"
@@ -82,41 +84,59 @@ class Verification:
         return StoredEntry(self._entry(path, Kind.DIRECTORY, object_id), 0, 0)
 
     def _file(self, above: int, name: str, path: str) -> StoredEntry:
-        status = os.stat(name, dir_fd=above, follow_symlinks=False)
-        if stat.S_ISLNK(status.st_mode):
-            target = os.fsencode(os.readlink(name, dir_fd=above))
-            return StoredEntry(self._entry(path, Kind.SYMLINK, self._object_id("blob", target)), len(target), status.st_mtime_ns)
-        if not stat.S_ISREG(status.st_mode):
-            return StoredEntry(TreeEntry(path, Kind.FILE, "0", "00" * hashlib.new(self.algorithm, usedforsecurity=False).digest_size), 0, 0)
-        kind = Kind.EXECUTABLE if status.st_mode & stat.S_IXUSR else Kind.FILE
-        inode = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-        object_id = self.known.get(inode)
-        if object_id is None:
-            object_id = self.known[inode] = self._blob_id(above, name, status.st_size)
-        return StoredEntry(self._entry(path, kind, object_id), status.st_size, status.st_mtime_ns)
-
-    def _blob_id(self, above: int, name: str, size: int) -> str:
-        descriptor = os.open(name, _READ_FLAGS, dir_fd=above)
         try:
-            digest = hashlib.new(self.algorithm, b"blob %d\0" % size, usedforsecurity=False)
-            start = b""
-            while chunk := os.read(descriptor, _READ_BYTES):
-                start = start or chunk[: len(_POINTER)]
-                digest.update(chunk)
+            descriptor = os.open(name, _READ_FLAGS, dir_fd=above)
+        except OSError as error:
+            if error.errno == errno.ELOOP:  # O_NOFOLLOW met a symlink
+                return self._symlink(above, name, path)
+            if error.errno == errno.ENXIO:  # a socket
+                return self._no_file(path)
+            raise
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                return self._no_file(path)
+            inode = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+            object_id = self.known.get(inode)
+            if object_id is None:
+                object_id = self.known[inode] = self._blob_id(descriptor, status.st_size)
         finally:
             os.close(descriptor)
+        kind = Kind.EXECUTABLE if status.st_mode & stat.S_IXUSR else Kind.FILE
+        return StoredEntry(self._entry(path, kind, object_id), status.st_size, status.st_mtime_ns)
+
+    def _no_file(self, path: str) -> StoredEntry:
+        return StoredEntry(TreeEntry(path, Kind.FILE, "0", "00" * self._hash().digest_size), 0, 0)
+
+    def _symlink(self, above: int, name: str, path: str) -> StoredEntry:
+        target = os.fsencode(os.readlink(name, dir_fd=above))
+        return StoredEntry(self._entry(path, Kind.SYMLINK, self._object_id("blob", target)), len(target), 0)
+
+    def _blob_id(self, descriptor: int, size: int) -> str:
+        digest = self._hash(b"blob %d\0" % size)
+        start, left = b"", size
+        while chunk := os.read(descriptor, min(left + 1, _READ_BYTES)):  # one byte more than expected: a file that has grown shows
+            start = start or chunk[: len(_POINTER)]
+            digest.update(chunk)
+            left -= len(chunk)
+            if left == 0 and size < _READ_BYTES:
+                break
         object_id = digest.hexdigest()
         if start == _POINTER and size < _POINTER_LIMIT_BYTES:
             self.pointers.add(object_id)
         return object_id
 
+    def _hash(self, data: bytes = b"") -> "hashlib._Hash":
+        return _HASHES[self.algorithm](data, usedforsecurity=False)
+
     def _object_id(self, kind: str, content: bytes) -> str:
-        return hashlib.new(self.algorithm, f"{kind} {len(content)}\0".encode() + content, usedforsecurity=False).hexdigest()
+        return self._hash(f"{kind} {len(content)}\0".encode() + content).hexdigest()
 
     def _entry(self, path: str, kind: Kind, object_id: str) -> TreeEntry:
         expected = self.expected.get(path)
-        mode = expected.mode if expected is not None and expected.kind is kind else _MODES[kind]
-        return TreeEntry(path, kind, mode, object_id)
+        if expected is None or expected.kind is not kind:
+            return TreeEntry(path, kind, _MODES[kind], object_id)
+        return expected if expected.object_id == object_id else TreeEntry(path, kind, expected.mode, object_id)
 
 
 def algorithm_of(object_id: str) -> str:

@@ -8,7 +8,7 @@ import errno
 import os
 import stat
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from foundation.crash import crash_point
@@ -55,7 +55,7 @@ class Previous:
 
 @dataclass(frozen=True, slots=True)
 class TreeWriter:
-    """Writes one tree into the empty directory open at `root`. `stop` ends it between two files.
+    """Writes one tree into the empty directory open at `root`. `stop` ends it between two files. Entries come ordered by path.
 
     All methods raise OSError as the file system does, and ExportAbandoned when `stop` is set.
     """
@@ -82,7 +82,7 @@ class TreeWriter:
         linked: dict[str, StoredEntry] = {}
         cursor = DirectoryCursor(self.root)
         try:
-            for entry in _by_directory(entry for entry in entries if entry.kind in FILE_MODES):
+            for entry in (entry for entry in entries if entry.kind in FILE_MODES):
                 source = previous.file_for(entry)
                 if source is None:
                     continue
@@ -96,7 +96,7 @@ class TreeWriter:
 
     def write_files(self, entries: Sequence[TreeEntry], reader: ObjectReader) -> None:
         """Write each file from its blob, byte for byte, and make it read-only."""
-        files = _by_directory(entry for entry in entries if entry.kind in FILE_MODES)
+        files = [entry for entry in entries if entry.kind in FILE_MODES]
         cursor = DirectoryCursor(self.root)
         try:
             for entry, content in zip(files, reader.stream([entry.object_id for entry in files]), strict=True):
@@ -116,7 +116,7 @@ class TreeWriter:
 
     def write_links(self, entries: Sequence[TreeEntry], reader: ObjectReader) -> None:
         """Make the symlinks. Last, so that no file was ever written through one."""
-        links = _by_directory(entry for entry in entries if entry.kind is Kind.SYMLINK)
+        links = [entry for entry in entries if entry.kind is Kind.SYMLINK]
         cursor = DirectoryCursor(self.root)
         try:
             for entry, content in zip(links, reader.stream([entry.object_id for entry in links]), strict=True):
@@ -165,7 +165,3 @@ def _write_all(descriptor: int, data: bytes) -> None:
 def _split(path: str) -> tuple[str, str]:
     parent, _, name = path.rpartition("/")
     return parent, name
-
-
-def _by_directory(entries: Iterable[TreeEntry]) -> list[TreeEntry]:
-    return sorted(entries, key=lambda entry: _split(entry.path))

@@ -130,7 +130,7 @@ async def test_leftovers_are_swept(five: list[Snapshot], project: ProjectKey, sn
     assert len(list((versions / ".manifests").iterdir())) == 5
 
 
-@pytest.mark.parametrize("damage", ["bytes", "size", "mode", "gone", "added", "link", "manifest", "digest"])
+@pytest.mark.parametrize("damage", ["bytes", "size", "mode", "gone", "added", "link", "pipe", "manifest", "digest"])
 async def test_scrub_finds_damage(five: list[Snapshot], project: ProjectKey, snapshots: Snapshots, damage: str) -> None:
     """A snapshot that differs from its commit in any way is set aside and exported again; its time and size may look untouched."""
     victim = five[2]
@@ -153,6 +153,9 @@ async def test_scrub_finds_damage(five: list[Snapshot], project: ProjectKey, sna
         case "link":
             own.unlink()
             own.symlink_to("/etc/passwd")
+        case "pipe":
+            own.unlink()
+            os.mkfifo(own)
         case "manifest":
             manifest.unlink()
         case _:
