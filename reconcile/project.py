@@ -18,8 +18,8 @@ from reconcile.kinds.not_supported import unsupported_fields
 from reconcile.kinds.project import ArenaProjectSpec, Hosted, SeedConfigMap
 from reconcile.kinds.run import TERMINAL_PHASES
 from reconcile.run.source import snapshot_limits
+from reconcile.runtime.conditions import timestamp
 from reconcile.runtime.reconciler import Done, Pass, Progressing, Result, Silent
-from reconcile.timestamps import timestamp
 
 LOOK_AGAIN = timedelta(seconds=30)
 """A hosted main is read again this often: a crash between a ref's update and its announcement loses nothing."""

@@ -6,7 +6,7 @@ the job and is `engine.plan`'s. Must not read files.
 
 from collections.abc import Iterator
 
-from engine.bundle.model import Bundle, PromptConfig, Scenario, Turn
+from engine.bundle.model import Bundle, PromptConfig, Scenario, Tool, Turn
 from engine.bundle.problems import Problems, did_you_mean
 from engine.bundle.variables import merge_variables, missing_variables, render
 from engine.errors import BundleInvalid
@@ -24,6 +24,7 @@ def check_bundle(bundle: Bundle, problems: Problems) -> None:
     scenarios = [scenario for scenario in bundle.scenarios.values() if scenario.file not in broken]
     for scenario in scenarios:
         _check_turns(scenario, problems)
+        _check_conditions(scenario, problems)
     if broken <= {scenario.file for scenario in bundle.scenarios.values()} - {bundle.arena_file}:
         for scenario in scenarios:
             _check_prompt(bundle, scenario, problems)
@@ -127,6 +128,28 @@ def _check_tools(bundle: Bundle, problems: Problems) -> None:
     for tool in bundle.tools.values():
         if tool.name not in offered:
             problems.note(tool.location, f"no prompt allows the tool '{tool.name}'")
+        elif tool.mode == "mock":
+            _check_mock_tool(tool, problems)
+
+
+def _check_mock_tool(tool: Tool, problems: Problems) -> None:
+    """A tool that this engine answers itself must have schemas and a template that it can read."""
+    from engine.tools.toolbox import tool_problem  # noqa: PLC0415 - only bundles that have tools pay for it
+
+    if fault := tool_problem(tool):
+        problems.error(tool.location, f"cannot use tool '{tool.name}': {fault}")
+
+
+def _check_conditions(scenario: Scenario, problems: Problems) -> None:
+    for check in (*(check for turn in scenario.turns for check in turn.assertions), *scenario.conversation_assertions):
+        if check.when is None or not check.when.tool_called_pattern:
+            continue
+        from engine.checks.patterns import compile_pattern  # noqa: PLC0415 - RE2 only where there is a pattern
+
+        try:
+            compile_pattern(check.when.tool_called_pattern)
+        except ValueError as error:
+            problems.error(check.location, f"cannot read `when.tool_called_pattern`: {error}")
 
 
 def _check_groups(bundle: Bundle, problems: Problems) -> None:

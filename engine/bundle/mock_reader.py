@@ -13,7 +13,7 @@ from engine.bundle.files import BundleFiles
 from engine.bundle.mock_responses import MockResponses, MockScript, MockToolCall, MockTurn
 from engine.bundle.model import Location
 from engine.bundle.problems import Problems
-from engine.bundle.yamltree import Document, is_null, scalar
+from engine.bundle.yamltree import Document, compose, is_null, scalar
 
 _CALL = record(Table("a mock tool call", {"name": name, "arguments": json_object}, required=("name",)), MockToolCall, located=False)
 _PART_KEYS = ("text", "image_url", "audio_url", "video_url", "document_url", "metadata")
@@ -112,5 +112,20 @@ def load_mock_responses(root: Path, file: str) -> MockResponses:
     base, relative = (path.parent, path.name) if path.is_absolute() else (root, file)
     problems = Problems()
     responses = load_mock(BundleFiles(base, problems), relative, Location(file, 0))
+    problems.raise_errors()
+    return responses if responses is not None else MockResponses()
+
+
+def parse_mock_responses(text: str, source: str) -> MockResponses:
+    """Read a response file that lies outside any bundle; `source` names it in messages.
+
+    Raises:
+        BundleInvalid: it cannot be read; the message starts with `source:line:`.
+    """
+    problems = Problems()
+    files = BundleFiles(Path(), problems)
+    document = Document(source, problems, Path(), "")
+    node = files.attempt(document, lambda: compose(document, text))
+    responses = None if node is None else files.attempt(document, lambda: read_mock(document, node))
     problems.raise_errors()
     return responses if responses is not None else MockResponses()

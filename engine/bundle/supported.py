@@ -68,7 +68,7 @@ def _scenario(bundle: Bundle, scenario: Scenario) -> Iterator[Need]:
     for place, what in _scenario_needs(bundle, scenario):
         yield place, f"{who}: {what} not supported yet"
     for check in (*(c for turn in scenario.turns for c in turn.assertions), *scenario.conversation_assertions):
-        yield from _check(who, check)
+        yield from _check(bundle, who, check)
     prompt = bundle.prompts.get(scenario.task_type)
     if prompt is not None:
         yield from _prompt(bundle, who, prompt)
@@ -104,11 +104,13 @@ def _turn(turn: Turn) -> Iterator[Need]:
         yield turn.location, "client tools (consent_overrides) are"
 
 
-def _check(who: str, check: Assertion) -> Iterator[Need]:
+def _check(bundle: Bundle, who: str, check: Assertion) -> Iterator[Need]:
     from engine.checks import unsupported_check  # noqa: PLC0415 - only scenarios that have checks need them
 
     if reason := unsupported_check(check.check):
         yield check.location, f"{who}: cannot evaluate check '{check.check}': {reason}"
+    elif check.check == "pii_leakage" and bundle.arena.judges:
+        yield check.location, f"{who}: pii_leakage that asks a judge is not supported yet"
 
 
 def _prompt(bundle: Bundle, who: str, prompt: PromptConfig) -> Iterator[Need]:
@@ -119,6 +121,8 @@ def _prompt(bundle: Bundle, who: str, prompt: PromptConfig) -> Iterator[Need]:
     if prompt.evals:
         yield prompt.location, f"{who}: session evals of a prompt are not supported yet"
     for validator in prompt.validators:
+        if validator.enabled and validator.type == "pii_leakage" and bundle.arena.judges:
+            yield validator.location, f"{who}: pii_leakage that asks a judge is not supported yet"
         if validator.enabled and (reason := unsupported_check(validator.type)):
             yield validator.location, f"{who}: cannot apply guardrail '{validator.type}': {reason}"
     if any(pattern.startswith("mcp__") or pattern == "*" for pattern in prompt.allowed_tools) and "mcp_servers" in bundle.arena.uses:

@@ -6,7 +6,7 @@ Owns the order in which request parameters win. A plan's specs have a mock overr
 from collections.abc import Mapping
 from typing import Any
 
-from engine.bundle.mock_reader import load_mock_responses
+from engine.bundle.mock_reader import load_mock_responses, parse_mock_responses
 from engine.bundle.mock_responses import MockResponses
 from engine.bundle.model import Bundle, RequestDefaults
 from engine.errors import FeatureNotSupported, ProviderNotFound
@@ -54,14 +54,14 @@ class ProviderSet:
         if kind != "mock":
             raise FeatureNotSupported(f"cannot ask provider '{name}': type '{kind}' is not built yet", hint="use type mock, or the mock override")
         additional = spec.get("additional_config") or {}
-        file = additional.get("mock_config") or ""
+        file, answers = additional.get("mock_config") or "", additional.get("mock_answers") or ""
         return MockProvider(
             name,
             spec.get("model") or "",
-            self._responses(file),
+            parse_mock_responses(answers, f"answers of provider '{name}'") if answers else self._responses(file),
             self._clock,
             latency_ms=float(additional.get("latency_ms") or 0.0),
-            generic_reply="" if file else self._generic,
+            generic_reply="" if file or answers else self._generic,
         )
 
     def _responses(self, file: str) -> MockResponses:

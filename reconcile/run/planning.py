@@ -5,22 +5,21 @@ Source: survival.md, step 2.
 """
 
 import asyncio
-from collections.abc import Mapping
 from pathlib import Path
 
 from engine import errors as engine_errors
 from engine.bundle import load_bundle
 from engine.bundle.supported import check_supported
-from engine.plan import MockOverride, Plan, PlanRequest, WorkerOptions, make_plan
+from engine.plan import Plan, PlanRequest, WorkerOptions, make_plan
 from foundation.crash import crash_point
 from foundation.errors import ArenaError
 from foundation.files import write_file
 from reconcile.cluster.port import ARENA_RUN, WORKSPACE
 from reconcile.errors import Waiting
 from reconcile.kinds.admission import spec_problems
-from reconcile.kinds.names import MOCK_CONFIG, MOCK_PROVIDER
 from reconcile.kinds.not_supported import unsupported_fields
 from reconcile.kinds.reasons import RunReason
+from reconcile.run.mocking import mock_override
 from reconcile.run.providers import resolve_providers
 from reconcile.run.scope import RunRefused, RunScope
 
@@ -108,7 +107,7 @@ async def _plan(run: RunScope) -> Plan:
         include=tuple(template.scenarios.include) if template.scenarios else (),
         exclude=tuple(template.scenarios.exclude) if template.scenarios else (),
         providers=await resolve_providers(run),
-        mock=_mock(run.annotations),
+        mock=mock_override(run.annotations),
     )
     path = run.world.volume.snapshot(run.project, source["commit"])
     try:
@@ -125,10 +124,6 @@ def _plan_from_disk(path: Path, request: PlanRequest, options: WorkerOptions) ->
     plan = make_plan(bundle, request, options)
     check_supported(bundle, plan)
     return plan
-
-
-def _mock(annotations: Mapping[str, str]) -> MockOverride | None:
-    return MockOverride(config=annotations.get(MOCK_CONFIG)) if annotations.get(MOCK_PROVIDER) == "true" else None
 
 
 def _options(run: RunScope) -> WorkerOptions:

@@ -6,17 +6,21 @@ Source: the specification's `providers`, array mode and map mode.
 from collections.abc import Mapping
 from typing import Any
 
+from engine.bundle.mock_reader import parse_mock_responses
+from engine.errors import BundleInvalid
 from engine.plan import ResolvedProvider
 from reconcile.cluster.port import CONFIG_MAP, PROVIDER
 from reconcile.errors import NotFound
 from reconcile.kinds.job import ProviderEntry, provider_groups
+from reconcile.run.mocking import mocked
 from reconcile.run.scope import RunRefused, RunScope
 
 Groups = Mapping[str, tuple[ResolvedProvider, ...] | Mapping[str, ResolvedProvider]]
 
-_COPIED = {"type": "type", "model": "model", "role": "role", "capabilities": "capabilities", "headers": "headers", "baseURL": "base_url"}
+_COPIED = ("type", "model", "role", "capabilities")
 _DEFAULTS = {"temperature": "temperature", "topP": "top_p", "maxTokens": "max_tokens"}
-_PRICES = {"inputCostPer1K": "input_cost_per_1k", "outputCostPer1K": "output_cost_per_1k"}
+_MOCK_FIELDS = frozenset({*_COPIED, "defaults", "mock"})
+"""What has an effect on a mock; a mock that sets anything else is refused, so that no field is read and ignored."""
 
 
 async def resolve_providers(run: RunScope) -> Groups | None:
@@ -49,25 +53,38 @@ async def _resolve(run: RunScope, entry: ProviderEntry, provider_id: str = "") -
 
 
 async def _spec(run: RunScope, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a Provider's spec in the bundle format's words. Decimal strings become numbers, as the format has them."""
-    resolved: dict[str, Any] = {ours: spec[theirs] for theirs, ours in _COPIED.items() if spec.get(theirs) is not None}
+    """Return a Provider's spec in the bundle format's words. Decimal strings become numbers, as the format has them.
+
+    Of a provider that the mock replaces, or that the engine refuses by its type, nothing more is looked at.
+    """
+    resolved: dict[str, Any] = {field: spec[field] for field in _COPIED if spec.get(field)}
+    if mocked(run.annotations) or spec["type"] != "mock":
+        return resolved
+    ignored = sorted(field for field in spec if field not in _MOCK_FIELDS and spec[field])
+    if ignored:
+        raise RunRefused("NotSupported", f"Provider '{name}' sets what has no effect on a mock: {', '.join(f'spec.{field}' for field in ignored)}")
     defaults = spec.get("defaults") or {}
+    unknown = sorted(defaults.keys() - _DEFAULTS.keys())
+    if unknown:
+        raise RunRefused("NotSupported", f"not supported yet: {', '.join(f'spec.defaults.{field}' for field in unknown)} of Provider '{name}'")
     resolved["defaults"] = {
         ours: float(defaults[theirs]) if theirs != "maxTokens" else defaults[theirs] for theirs, ours in _DEFAULTS.items() if theirs in defaults
     }
-    pricing = spec.get("pricing") or {}
-    resolved["pricing"] = {ours: float(pricing[theirs]) for theirs, ours in _PRICES.items() if theirs in pricing}
     if spec.get("mock"):
-        resolved["additional_config"] = {"mock_responses": await _answers(run, name, spec["mock"]["configMap"])}
-    return {key: value for key, value in resolved.items() if value != {}}
+        resolved["additional_config"] = {"mock_answers": await _answers(run, name, spec["mock"]["configMap"])}
+    return resolved
 
 
 async def _answers(run: RunScope, name: str, source: Mapping[str, str]) -> str:
-    """Return the text of a mock's answers from its ConfigMap."""
+    """Return the text of a mock's answers from its ConfigMap, checked."""
+    where = f"key '{source['key']}' of ConfigMap '{source['name']}'"
     try:
         config_map = await run.cluster.get(CONFIG_MAP, run.namespace, source["name"])
-        return str(config_map["data"][source["key"]])
+        text = str(config_map["data"][source["key"]])
     except (NotFound, KeyError) as error:
-        raise RunRefused(
-            "ProviderNotFound", f"Provider '{name}' names key '{source['key']}' of ConfigMap '{source['name']}', which does not exist"
-        ) from error
+        raise RunRefused("ProviderNotFound", f"Provider '{name}' names {where}, which does not exist") from error
+    try:
+        parse_mock_responses(text, where)
+    except BundleInvalid as error:
+        raise RunRefused("BundleInvalid", error.message, hint=error.hint) from error
+    return text

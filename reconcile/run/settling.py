@@ -17,8 +17,8 @@ from reconcile.run.observing import show_progress
 from reconcile.run.planning import claim_output
 from reconcile.run.scope import RunScope
 from reconcile.run.stopping import BUDGET_EXCEEDED, CANCELLED, DEADLINE, WORKERS_FAILED
+from reconcile.runtime.conditions import timestamp
 from reconcile.runtime.reconciler import Done, Failed, Result
-from reconcile.timestamps import timestamp
 
 RETRY = timedelta(seconds=10)
 PATIENCE = timedelta(minutes=10)

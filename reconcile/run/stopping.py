@@ -13,7 +13,7 @@ from engine.records import bare_record
 from reconcile.cluster.port import JOB
 from reconcile.errors import NotFound
 from reconcile.run.scope import RunRefused, RunScope
-from reconcile.timestamps import timestamp
+from reconcile.runtime.conditions import timestamp
 from reconcile.worker_job import worker_job_name
 
 CANCELLED = "Cancelled"

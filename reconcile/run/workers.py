@@ -10,7 +10,7 @@ from reconcile.cluster.port import ARENA_RUN, JOB
 from reconcile.errors import AlreadyExists, NotFound, Waiting
 from reconcile.run.scope import RunScope
 from reconcile.run.stopping import WORKERS_FAILED, request_stop
-from reconcile.timestamps import timestamp
+from reconcile.runtime.conditions import timestamp
 from reconcile.worker_job import WorkerSpec, worker_job, worker_job_name
 
 RETRY = timedelta(seconds=5)

@@ -24,7 +24,27 @@ spec:
 TOOL = "kind: Tool\nmetadata: {name: search}\nspec:\n  description: d\n  input_schema: {type: object}\n"
 S, P, C, A = "scenarios/hello.yaml", "providers/mock.yaml", "prompts/assistant.yaml", "config.arena.yaml"
 
+WITH_TOOL = {A: ARENA + "  tools: [{file: tools/search.yaml}]\n", C: PROMPT + "  system_template: You help.\n  allowed_tools: [search]\n"}
+
 CASES = [
+    pytest.param(
+        {S: HEAD + TURN + "      assertions: [{type: contains, params: {patterns: [a]}, when: {tool_called_pattern: '('}}]\n"},
+        f"{S}:8: cannot read `when.tool_called_pattern`: missing ): (",
+        "",
+        id="a condition that is no pattern",
+    ),
+    pytest.param(
+        {**WITH_TOOL, "tools/search.yaml": TOOL.replace("{type: object}", "{type: nothing}") + "  output_schema: {}\n  mode: mock\n"},
+        "tools/search.yaml:2: cannot use tool 'search': 'input_schema' is not a JSON Schema: unknown type 'nothing'",
+        "",
+        id="a tool whose schema is none",
+    ),
+    pytest.param(
+        {**WITH_TOOL, "tools/search.yaml": TOOL + "  output_schema: {}\n  mode: mock\n  mock_template: '{{template \"x\"}}'\n"},
+        "tools/search.yaml:2: cannot use tool 'search': 'mock_template': 'template' is not supported in a mock template",
+        "",
+        id="a tool whose template asks for too much",
+    ),
     # keys and types
     pytest.param(
         {A: ARENA.replace("providers:", "providrs:")},

@@ -15,7 +15,6 @@ import pytest
 from engine.items import Item, ItemResult, Verdict
 from engine.plan import Plan
 from engine.queue.memory import MemoryWorkQueue
-from engine.queue.port import Lease
 from engine.records import record_of
 from engine.results.lines import item_line
 from engine.results.parts import PARTS, PartWriter

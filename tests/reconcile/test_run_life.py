@@ -1,15 +1,16 @@
 """ArenaRun from Pending to a verdict, one rule a test."""
 
 import json
+from typing import Any
 
 import pytest
 
 from engine.items import Verdict
-from reconcile.cluster.port import ARENA_PROJECT, ARENA_RUN, JOB
+from reconcile.cluster.port import ARENA_PROJECT, ARENA_RUN, JOB, Object
 from tests.reconcile.conftest import BUNDLE, NAMESPACE, World, condition
 
 
-async def started(world: World, **spec: object) -> dict[str, object]:
+async def started(world: World, **spec: Any) -> Object:
     """Return a run whose worker Job exists."""
     await world.project_with()
     await world.job(**spec)

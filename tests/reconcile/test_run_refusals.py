@@ -5,6 +5,10 @@ from typing import Any
 
 import pytest
 
+from engine.bundle import load_bundle
+from engine.conversation import ItemRunner
+from engine.items import Verdict
+from engine.plan import Plan
 from reconcile.cluster.port import PROVIDER, WORKSPACE
 from tests.reconcile.conftest import BUNDLE, World, condition
 
@@ -139,3 +143,39 @@ async def test_job_providers_replace_the_bundles(world: World) -> None:
     run = await world.run()
     assert run["status"]["plan"]["items"] == 2, condition(run)["message"]
     assert run["status"]["plan"]["providers"] == 2
+
+
+async def test_a_providers_answers_come_from_its_config_map(world: World) -> None:
+    """A mock Provider answers with what its ConfigMap says, and the run's plan carries it."""
+    await world.project_with()
+    await world.cluster.create(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "answers", "namespace": "arena"}, "data": {"a.yaml": "defaultResponse: hello"}}
+    )
+    await world.apply(PROVIDER, "alpha", {"type": "mock", "mock": {"configMap": {"name": "answers", "key": "a.yaml"}}})
+    await world.job(providers={"default": [{"providerRef": {"name": "alpha"}}]})
+    await world.look_at_all(2)
+    run = await world.run()
+    plan = Plan.from_bytes(await world.queue.plan(run["metadata"]["uid"]))
+    bundle = load_bundle(world.volume.snapshot(world.project, run["status"]["source"]["commit"]))
+    result = await ItemRunner(bundle, plan, world.clock).run(plan.items[0])
+    assert result.verdict is Verdict.PASS, result.checks
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason", "message"),
+    [
+        pytest.param({"type": "mock", "headers": {"x": "y"}}, "NotSupported", "spec.headers", id="a field without effect on a mock"),
+        pytest.param(
+            {"type": "mock", "mock": {"configMap": {"name": "absent", "key": "k"}}}, "ProviderNotFound", "absent", id="answers that do not exist"
+        ),
+        pytest.param({"type": "openai", "model": "m"}, "NotSupported", "openai", id="a type that is not built"),
+    ],
+)
+async def test_providers_refused(world: World, spec: Mapping[str, Any], reason: str, message: str) -> None:
+    """A Provider that a run cannot honour whole fails the run, naming what."""
+    await world.project_with()
+    await world.apply(PROVIDER, "alpha", spec)
+    await world.job(providers={"default": [{"providerRef": {"name": "alpha"}}]})
+    await world.look_at_all(2)
+    ready = condition(await world.run())
+    assert (ready["reason"], message in ready["message"]) == (reason, True), ready["message"]

@@ -1,13 +1,14 @@
 """How a run is stopped, loses its queue, or is deleted, and what it leaves behind."""
 
 from pathlib import Path
+from typing import Any
 
 from engine.queue.port import RunMeta
 from reconcile.cluster.port import ARENA_PROJECT, ARENA_RUN, JOB, Object, ObjectKey
 from tests.reconcile.conftest import BUNDLE, NAMESPACE, World, condition
 
 
-async def started(world: World, **spec: object) -> Object:
+async def started(world: World, **spec: Any) -> Object:
     """Return a run whose worker Job exists."""
     await world.project_with()
     await world.job(**spec)
