@@ -2,14 +2,22 @@
 
 import logging
 import sys
+from enum import StrEnum
 
 import structlog
 
-_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+class LogLevel(StrEnum):
+    """The least severe lines that are written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
 
 
-def configure_logging(level: str) -> None:
-    """Set up logging for this process; an unknown level means `info`. JSON where stderr is no terminal."""
+def configure_logging(level: LogLevel) -> None:
+    """Set up logging for this process. JSON where stderr is no terminal."""
     terminal = sys.stderr.isatty()
     renderer: structlog.typing.Processor = structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer()
     structlog.configure(
@@ -21,7 +29,7 @@ def configure_logging(level: str) -> None:
             *([] if terminal else [structlog.processors.format_exc_info]),
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS.get(level, logging.INFO)),
+        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.name)),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )

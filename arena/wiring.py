@@ -30,7 +30,7 @@ from gitops.repositories import Repositories
 from gitops.smart_http import SmartHTTP
 from gitops.snapshots import Snapshots
 from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, JOB, Cluster
-from reconcile.cluster.sqlite import SqliteCluster
+from reconcile.cluster.sqlite import SqliteCluster, admission_warnings
 from reconcile.errors import NotFound
 from reconcile.job import JobReconciler
 from reconcile.kinds.admission import admit, admit_status
@@ -70,27 +70,32 @@ class LocalArena:
             UsageError: the port is taken.
             QueueUnavailable, StoreUnavailable: a part cannot start; the message says why.
         """
-        listener = _listen(self._settings.host, self._settings.port)
-        url = f"http://{self._settings.host}:{listener.getsockname()[1]}"
-        with contextlib.closing(listener):
-            queue_url = self._settings.redis_url or await self._queue_server.start()
+        async with contextlib.AsyncExitStack() as stack:
+            listener = stack.enter_context(contextlib.closing(_listen(self._settings.host, self._settings.port)))
+            host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
+            url = f"http://{host}:{listener.getsockname()[1]}"
             cluster = SqliteCluster(self._state.database, self._clock, admit=admit, admit_status=admit_status)
+            stack.push_async_callback(cluster.close)
+            queue_url = await self._start_queue(stack)
             queue = RedisWorkQueue(queue_url, installation=self._state.installation())
-            try:
-                await self._serve(_Parts(cluster, queue, queue_url, url), listener, ready)
-            finally:
-                self._state.withdraw()
-                await queue.close()
-                await cluster.close()
-                if not self._settings.redis_url:
-                    await self._queue_server.stop()
+            stack.push_async_callback(queue.close)
+            stack.callback(self._state.withdraw)
+            await self._serve(_Parts(cluster, queue, queue_url, url), listener, ready)
+
+    async def _start_queue(self, stack: contextlib.AsyncExitStack) -> str:
+        if self._settings.redis_url:
+            return self._settings.redis_url
+        stack.push_async_callback(self._queue_server.stop)
+        return await self._queue_server.start()
 
     async def _serve(self, parts: "_Parts", listener: socket.socket, ready: Callable[[str], None]) -> None:
         volume = ContentVolume(self._state.content)
         repositories, snapshots = Repositories(volume, self._clock), Snapshots(volume, self._clock)
         access = LocalAccess(parts.cluster, self._state.token())
         git = SmartHTTP(repositories, authorize=access.authorize_git, on_change=Announcer(parts.cluster).announce)
-        server = uvicorn.Server(_server_config(ArenaApp(git=git, kube=kube_api(parts.cluster), access=access)))
+        stopping = asyncio.Event()
+        kube = kube_api(parts.cluster, warnings=admission_warnings, stopping=stopping)
+        server = Server(_server_config(ArenaApp(git=git, kube=kube, access=access)), stopping)
         runner = JobRunner(parts.cluster, Processes(self._state.processes), self._host(parts.queue_url), self._clock)
         world = RunWorld(
             repositories,
@@ -109,13 +114,13 @@ class LocalArena:
                 background.append(group.create_task(self._queue_server.supervise()))
             with _stop_on_signals(server):
                 serving = group.create_task(server.serve(sockets=[listener]))
-                while not server.started and not serving.done():
-                    await asyncio.sleep(0.01)
-                self._state.publish(parts.url)
+                await server.ready.wait()
+                self._state.publish(parts.url, "" if self._settings.redis_url else parts.queue_url)
                 ready(parts.url)
                 await serving
             for task in background:
                 task.cancel()
+            await asyncio.wait(background)
             await runner.stop()
 
     def _controllers(self, parts: "_Parts", world: RunWorld) -> list[Controller]:
@@ -131,6 +136,30 @@ class LocalArena:
     def _host(self, queue_url: str) -> Host:
         environment: Mapping[str, str] = {worker_settings.REDIS_URL: queue_url, worker_settings.INSTALLATION: self._state.installation()}
         return Host(content=self._state.content, logs=self._state.logs, environment=lambda: environment, max_workers=self._settings.max_workers)
+
+
+class Server(uvicorn.Server):
+    """uvicorn, told to stop by us: its own signal handlers raise the signal again before what is behind it has ended in order."""
+
+    def __init__(self, config: uvicorn.Config, stopping: asyncio.Event) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+        self._stopping = stopping
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to serve, and say so in `ready`."""
+        await super().startup(sockets=sockets)
+        self.ready.set()
+
+    def stop(self) -> None:
+        """Take no new request, end the watches, and let the others come to their end."""
+        self.should_exit = True
+        self._stopping.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to whoever wired us."""
+        yield
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,19 +210,14 @@ def _listen(host: str, port: int) -> socket.socket:
             f"cannot listen on {host}:{port}: {error.strerror or error}", hint="choose another port with --port PORT, or 0 for any free one"
         ) from error
     listener.listen(512)
-    listener.setblocking(False)
+    listener.setblocking(False)  # noqa: FBT003 - the standard library's own signature
     return listener
 
 
 @contextlib.contextmanager
-def _stop_on_signals(server: uvicorn.Server) -> Iterator[None]:
-    """Let SIGTERM and SIGINT end the server, so that everything behind it is ended in order. uvicorn's own handlers raise them again too early."""
-    server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign, assignment]
+def _stop_on_signals(server: Server) -> Iterator[None]:
+    """Let SIGTERM and SIGINT end the server, so that everything behind it is ended in order; a second one changes nothing."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, lambda: setattr(server, "should_exit", True))
-    try:
-        yield
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
+        loop.add_signal_handler(number, server.stop)
+    yield

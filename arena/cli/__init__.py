@@ -6,8 +6,10 @@ Owns what every command shares: how errors are shown, and the exit code. Data go
 import importlib
 import sys
 from collections.abc import Sequence
+from typing import cast
 
-from arena.cli.screen import print_error
+from arena.cli.screen import drop_output, print_error
+from arena.errors import UsageError
 from foundation.errors import ArenaError
 
 EXIT_USAGE = 2
@@ -15,9 +17,6 @@ EXIT_INTERRUPTED = 130
 
 COMMANDS = {
     "up": "arena.cli.server",
-    "doctor": "arena.cli.doctor",
-    "git-credential": "arena.cli.credential",
-    "worker": "arena.cli.worker",
     "demo": "arena.cli.demo",
     "init": "arena.cli.bundles",
     "validate": "arena.cli.bundles",
@@ -30,6 +29,9 @@ COMMANDS = {
     "runs": "arena.cli.runs",
     "show": "arena.cli.runs",
     "logs": "arena.cli.runs",
+    "doctor": "arena.cli.doctor",
+    "git-credential": "arena.cli.credential",
+    "worker": "arena.cli.worker",
 }
 
 
@@ -40,34 +42,74 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        sys.exit(_run(words))
+        code = _run(words)
+        sys.stdout.flush()
     except ArenaError as error:
         print_error(error)
-        sys.exit(EXIT_USAGE)
+        code = EXIT_USAGE
+    except ExceptionGroup as group:
+        code = _report_group(group)
     except KeyboardInterrupt:
-        sys.exit(EXIT_INTERRUPTED)
+        code = EXIT_INTERRUPTED
     except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
+        drop_output()
+        code = 0
+    sys.exit(code)
+
+
+def _report_group(group: ExceptionGroup[Exception]) -> int:
+    """Report what a part of the server died of; an error that is none of ours is a defect, and keeps its traceback."""
+    ours, rest = group.split(ArenaError)
+    if ours is None or rest is not None:
+        raise group
+    error: BaseException = ours
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, ArenaError):
+        print_error(error)
+    return EXIT_USAGE
 
 
 def _run(words: list[str]) -> int:
-    import typer  # noqa: PLC0415 - `arena worker` and its like start without it
+    if words == ["worker"]:  # started for every run: the parser would cost a tenth of its start
+        from arena.cli.worker import worker  # noqa: PLC0415 - only here
 
-    app = typer.Typer(
-        name="arena",
-        help="From a push to a verdict: LLM evaluation as a GitOps loop.",
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-    )
+        return worker()
+    if words == ["--version"]:
+        from importlib.metadata import version  # noqa: PLC0415 - only here
+
+        sys.stdout.write(f"arena {version('arena-reconciler')}\n")
+        return 0
+    return _parse_and_run(words or ["--help"])
+
+
+def _parse_and_run(words: list[str]) -> int:
+    import typer  # noqa: PLC0415 - `arena worker` starts without it
+
+    app = typer.Typer(name="arena", add_completion=False, pretty_exceptions_enable=False)
     app.callback()(_arena)
     named = next((word for word in words if not word.startswith("-")), "")
     modules = [COMMANDS[named]] if named in COMMANDS else dict.fromkeys(COMMANDS.values())
     for module in modules:
         importlib.import_module(module).register(app)
-    code = app(words, standalone_mode=False)
+    # typer carries its own copy of click, whose base of all usage errors has no public name.
+    refusal = cast("type[Exception]", typer.BadParameter.__mro__[1])
+    try:
+        code = app(words, standalone_mode=False, prog_name="arena")
+    except refusal as error:
+        raise _usage_error(error) from error
+    except typer.Abort as error:
+        raise KeyboardInterrupt from error
     return code if isinstance(code, int) else 0
+
+
+def _usage_error(refusal: BaseException) -> UsageError:
+    """Put a refusal of the parser into our words."""
+    context = getattr(refusal, "ctx", None)
+    command = context.command_path if context is not None else "arena"
+    said = refusal.format_message() if hasattr(refusal, "format_message") else str(refusal)
+    text = said.rstrip(".")
+    return UsageError(f"cannot run '{command}': {text[:1].lower()}{text[1:]}", hint=f"`{command} --help` shows what it takes")
 
 
 def _arena() -> None:

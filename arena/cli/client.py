@@ -6,10 +6,11 @@ Uses the standard library, since most commands make one request and end. Knows n
 import http.client
 import json
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from arena.cli.screen import print_warning
 from arena.errors import ServerUnreachable, UsageError
 from arena.local.state import StateDirectory
 from reconcile.cluster.port import ResourceKind
@@ -28,10 +29,11 @@ class ServerRefused(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Requests to one server, authorised by its token."""
+    """Requests to one server, authorised by its token. `warn` is told what the server finds odd about a change that it took."""
 
     url: str
     token: str
+    warn: Callable[[str], None] = print_warning
 
     @classmethod
     def of(cls, state: StateDirectory) -> "Client":
@@ -81,12 +83,15 @@ class Client:
         """
         query = urllib.parse.urlencode({"watch": "true", "resourceVersion": resource_version})
         response = self._request("GET", f"{path_of(kind, namespace, '')}?{query}", None, timeout_s=None)
-        with response:
-            for line in response:
-                event = json.loads(line)
-                if event["type"] == "ERROR":
-                    raise _refusal(event["object"])
-                yield event["type"], event["object"]
+        try:
+            with response:
+                for line in response:
+                    event = json.loads(line)
+                    if event["type"] == "ERROR":
+                        raise _refusal(event["object"])
+                    yield event["type"], event["object"]
+        except (OSError, http.client.HTTPException) as error:
+            raise ServerUnreachable(f"lost the server at {self.url} while watching {kind.plural}", hint="start it again with `arena up`") from error
 
     def _json(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         with self._request(method, path, body, timeout_s=TIMEOUT_S) as response:
@@ -103,7 +108,10 @@ class Client:
             connection.request(method, path, None if body is None else json.dumps(body), headers)
             response = connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
-            raise ServerUnreachable(f"cannot reach the server at {self.url}: {error}", hint="start it with `arena up`") from error
+            cause = (error.strerror if isinstance(error, OSError) else "") or str(error)
+            raise ServerUnreachable(f"cannot reach the server at {self.url}: {cause.lower()}", hint="start it with `arena up`") from error
+        for value in response.headers.get_all("Warning", []):
+            self.warn(warning_text(value))
         if response.status >= http.HTTPStatus.BAD_REQUEST:
             raise _refusal(_status_body(response))
         return response
@@ -114,6 +122,12 @@ def path_of(kind: ResourceKind, namespace: str, name: str) -> str:
     root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
     scope = f"/namespaces/{urllib.parse.quote(namespace, safe='')}" if kind.namespaced and namespace else ""
     return f"{root}{scope}/{kind.plural}" + (f"/{urllib.parse.quote(name, safe='')}" if name else "")
+
+
+def warning_text(value: str) -> str:
+    """Return the text of a Warning header: `299 - "…"`, in UTF-8 although HTTP libraries read headers as Latin-1."""
+    quoted = value.partition('"')[2].rpartition('"')[0].encode("latin-1", "replace").decode("utf-8", "replace")
+    return quoted.replace('\\"', '"').replace("\\\\", "\\")
 
 
 def _status_body(response: http.client.HTTPResponse) -> dict[str, Any]:

@@ -9,7 +9,10 @@ from typing import Annotated
 
 import typer
 
+from arena import settings
+from arena.cli.options import Mock
 from arena.cli.outcome import EXIT_ERROR, EXIT_FAIL, EXIT_PASS
+from arena.cli.screen import print_warning
 from arena.errors import UsageError
 
 _DEFAULT_CONCURRENCY = 16
@@ -28,27 +31,38 @@ def register(app: typer.Typer) -> None:
     app.command("eval")(evaluate)
 
 
+_Scenarios = Annotated[
+    list[str],
+    typer.Option("--scenario", envvar=settings.SCENARIO, show_default="all", help="Only these scenarios; comma lists and repeats are taken."),
+]
+_Providers = Annotated[
+    list[str],
+    typer.Option("--provider", envvar=settings.PROVIDER, show_default="all", help="Only these providers; comma lists and repeats are taken."),
+]
+_Trials = Annotated[
+    int | None,
+    typer.Option("--trials", envvar=settings.TRIALS, min=1, show_default="the scenario's", help="Repetitions of each scenario and provider."),
+]
+_MockConfig = Annotated[
+    Path | None, typer.Option("--mock-config", envvar=settings.MOCK_CONFIG, show_default="each provider's own", help="The mock's answers.")
+]
+_Out = Annotated[
+    Path | None,
+    typer.Option("--out", envvar=settings.OUT, show_default="none", help="Folder to write results.jsonl, summary.json, junit.xml and report.md to."),
+]
+
+
 def evaluate(  # noqa: PLR0913 - one parameter an option
     path: Annotated[Path, typer.Argument(help="Folder of the bundle, or its arena config file.", metavar="PATH")] = Path(),
-    scenario: Annotated[
-        list[str], typer.Option("--scenario", envvar="ARENA_SCENARIO", help="Only these scenarios; comma lists and repeats are taken.")
-    ] = [],  # noqa: B006
-    provider: Annotated[
-        list[str], typer.Option("--provider", envvar="ARENA_PROVIDER", help="Only these providers; comma lists and repeats are taken.")
-    ] = [],  # noqa: B006
-    trials: Annotated[
-        int | None,
-        typer.Option("--trials", envvar="ARENA_TRIALS", min=1, help="Repetitions of each scenario and provider.  [default: the scenario's]"),
-    ] = None,
-    mock_provider: Annotated[bool, typer.Option("--mock-provider", envvar="ARENA_MOCK_PROVIDER", help="Replace every provider by the mock.")] = False,  # noqa: FBT002
-    mock_config: Annotated[
-        Path | None, typer.Option("--mock-config", envvar="ARENA_MOCK_CONFIG", help="The mock's answers.  [default: each provider's own]")
-    ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", envvar="ARENA_JOBS", min=1, help="Items in flight.")] = _DEFAULT_CONCURRENCY,
-    out: Annotated[
-        Path | None, typer.Option("--out", envvar="ARENA_OUT", help="Also write results.jsonl, summary.json, junit.xml and report.md here.")
-    ] = None,
-    output: Annotated[EvalFormat, typer.Option("--output", "-o", envvar="ARENA_OUTPUT_FORMAT", help="How to print.")] = EvalFormat.TABLE,
+    *,
+    scenario: _Scenarios = [],  # noqa: B006 - typer reads the default, nobody changes it
+    provider: _Providers = [],  # noqa: B006 - same
+    trials: _Trials = None,
+    mock_provider: Mock = False,
+    mock_config: _MockConfig = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", envvar=settings.JOBS, min=1, help="Items in flight.")] = _DEFAULT_CONCURRENCY,
+    out: _Out = None,
+    output: Annotated[EvalFormat, typer.Option("--output", "-o", envvar=settings.EVAL_OUTPUT, help="How to print.")] = EvalFormat.TABLE,
 ) -> int:
     """Run a bundle from disk; exit 0 pass, 1 fail, 2 bundle or usage, 3 error."""
     from arena.evaluation import Evaluation, EvaluationRequest  # noqa: PLC0415 - the engine, only when it is needed
@@ -60,12 +74,12 @@ def evaluate(  # noqa: PLR0913 - one parameter an option
         scenarios=_words(scenario),
         providers=_words(provider),
         trials=trials,
-        mock=_mock(mock_provider, mock_config, root),
+        mock=_mock(mock_config, root, wanted=mock_provider),
         concurrency=jobs,
     )
     with Evaluation(request) as evaluation:
         for warning in evaluation.warnings:
-            sys.stderr.write(f"warning: {warning}\n")
+            print_warning(warning)
         asyncio.run(evaluation.run())
         if out is not None:
             evaluation.results.write_files(out)
@@ -96,7 +110,7 @@ def _words(lists: Sequence[str]) -> tuple[str, ...]:
     return tuple(word.strip() for text in lists for word in text.split(",") if word.strip())
 
 
-def _mock(wanted: bool, config: Path | None, root: Path) -> str | None:  # noqa: FBT001 - the flag itself
+def _mock(config: Path | None, root: Path, *, wanted: bool) -> str | None:
     """Return None without the mock, "" for each provider's own answers, or the absolute path of the answers.
 
     A relative path is looked for where the command was typed, then in the bundle.

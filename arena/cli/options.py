@@ -2,16 +2,24 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from arena import settings
 from arena.local.state import StateDirectory
 
 DEFAULT_STATE = Path("~/.arena")
 
-State = Annotated[Path, typer.Option("--state", envvar="ARENA_STATE", show_default=True, help="State directory of the local installation.")]
-Namespace = Annotated[str, typer.Option("--namespace", "-n", envvar="ARENA_NAMESPACE", show_default=True, help="Namespace of the objects.")]
+
+def flag(*names: str, envvar: str, help_text: str) -> Any:
+    """Return a switch that is off unless it is named; typer itself shows no default for such a one."""
+    return typer.Option(*names, envvar=envvar, show_default="off", help=help_text)
+
+
+State = Annotated[Path, typer.Option("--state", envvar=settings.STATE, help="State directory of the local installation.")]
+Namespace = Annotated[str, typer.Option("--namespace", "-n", envvar=settings.NAMESPACE, help="Namespace of the objects.")]
+Mock = Annotated[bool, flag("--mock-provider", envvar=settings.MOCK_PROVIDER, help_text="Replace every provider by the mock.")]
 
 
 class Format(StrEnum):
@@ -24,7 +32,7 @@ class Format(StrEnum):
     NAME = "name"
 
 
-Output = Annotated[Format, typer.Option("--output", "-o", envvar="ARENA_OUTPUT_FORMAT", show_default=True, help="How to print.")]
+Output = Annotated[Format, typer.Option("--output", "-o", envvar=settings.OUTPUT, help="How to print.")]
 
 
 def state_directory(path: Path) -> StateDirectory:

@@ -9,19 +9,25 @@ from typing import Annotated, Any
 import typer
 import yaml
 
+from arena import settings
 from arena.cli.applying import apply_object
 from arena.cli.client import Client, ServerRefused
 from arena.cli.describing import describe_object
 from arena.cli.listing import cells, columns_of, qualified
-from arena.cli.options import DEFAULT_STATE, Format, Namespace, Output, State, state_directory
+from arena.cli.options import DEFAULT_STATE, Format, Namespace, Output, State, flag, state_directory
 from arena.cli.screen import table
 from arena.errors import UsageError
 from reconcile.cluster.port import EVENT, KINDS, ResourceKind
 
 Kind = Annotated[str, typer.Argument(help="Kind of the objects: a name such as arenaruns, a short name such as arun, or KIND/NAME.")]
 Name = Annotated[str, typer.Argument(help="Name of one object.")]
-Files = Annotated[list[Path], typer.Option("--filename", "-f", help="File, folder or - for standard input; may be given again.")]
-Selector = Annotated[str, typer.Option("--selector", "-l", help="Labels that must be equal: key=value,…")]
+Files = Annotated[
+    list[Path],
+    typer.Option("--filename", "-f", envvar=settings.FILENAME, show_default="none", help="File, folder or - for standard input; may be given again."),
+]
+Selector = Annotated[
+    str, typer.Option("--selector", "-l", envvar=settings.SELECTOR, show_default="all", help="Labels that must be equal: key=value,…")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -32,12 +38,13 @@ def register(app: typer.Typer) -> None:
     app.command("delete")(delete)
 
 
-def get(
+def get(  # noqa: PLR0913 - one parameter an option
     kind: Kind,
     name: Name = "",
+    *,
     namespace: Namespace = "default",
     output: Output = Format.TABLE,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on and print every change.")] = False,  # noqa: FBT002 - a flag
+    watch: Annotated[bool, flag("--watch", "-w", envvar=settings.WATCH, help_text="Go on and print every change.")] = False,
     selector: Selector = "",
     state: State = DEFAULT_STATE,
 ) -> None:
@@ -119,11 +126,13 @@ def apply(filename: Files, namespace: Namespace = "default", state: State = DEFA
 def delete(
     kind: Annotated[str, typer.Argument(help="Kind of the object, or KIND/NAME.")] = "",
     name: Name = "",
+    *,
     filename: Files = [],  # noqa: B006 - typer reads the default, nobody changes it
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", envvar=settings.WAIT, help="Return when the objects are gone.")] = True,
     namespace: Namespace = "default",
     state: State = DEFAULT_STATE,
 ) -> None:
-    """Delete an object by name, or the objects that files describe."""
+    """Delete an object by name, or the objects that files describe, and wait until they are gone."""
     client = Client.of(state_directory(state))
     targets: list[tuple[ResourceKind, str, str]] = []
     if kind:
@@ -138,6 +147,20 @@ def delete(
     for resource, where, wanted in targets:
         client.delete(resource, where, wanted)
         sys.stdout.write(f'{qualified(resource)} "{wanted}" deleted\n')
+        sys.stdout.flush()
+    if wait:
+        for resource, where, wanted in targets:
+            _await_removal(client, resource, where, wanted)
+
+
+def _await_removal(client: Client, kind: ResourceKind, namespace: str, name: str) -> None:
+    """Return when an object is gone, or when another one has its name."""
+    found = client.find(kind, namespace, name)
+    while found is not None and "deletionTimestamp" in found["metadata"]:
+        for change, event in client.watch(kind, namespace, found["metadata"]["resourceVersion"]):
+            if change == "DELETED" and event["metadata"]["uid"] == found["metadata"]["uid"]:
+                return
+        found = client.find(kind, namespace, name)
 
 
 def find_kind(word: str, name: str = "") -> tuple[ResourceKind, str]:

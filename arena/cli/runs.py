@@ -9,9 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
+from arena import settings
 from arena.cli.client import Client, ServerRefused
 from arena.cli.listing import cells, columns_of
-from arena.cli.options import DEFAULT_STATE, Namespace, State, state_directory
+from arena.cli.options import DEFAULT_STATE, Mock, Namespace, State, flag, state_directory
 from arena.cli.outcome import exit_code, verdict_lines
 from arena.cli.progress import ProgressLine
 from arena.cli.screen import table
@@ -36,10 +37,16 @@ def register(app: typer.Typer) -> None:
 
 def run(  # noqa: PLR0913 - one parameter an option
     job: Annotated[str, typer.Argument(help="Name of the ArenaJob.", metavar="JOB")],
-    ref: Annotated[str, typer.Option("--ref", envvar="ARENA_REF", help="Branch, tag or full SHA to test instead of the job's.")] = "",
-    wait: Annotated[bool, typer.Option("--wait", envvar="ARENA_WAIT", help="Show progress and exit with the verdict.")] = False,  # noqa: FBT002 - a flag
-    mock_provider: Annotated[bool, typer.Option("--mock-provider", envvar="ARENA_MOCK_PROVIDER", help="Replace every provider by the mock.")] = False,  # noqa: FBT002
-    mock_config: Annotated[str, typer.Option("--mock-config", envvar="ARENA_MOCK_CONFIG", help="The mock's answers, a file of the bundle.")] = "",
+    *,
+    ref: Annotated[str, typer.Option("--ref", envvar=settings.REF, show_default="the job's", help="Branch, tag or full SHA to test.")] = "",
+    wait: Annotated[bool, flag("--wait", envvar=settings.WAIT, help_text="Show progress and exit with the verdict.")] = False,
+    mock_provider: Mock = False,
+    mock_config: Annotated[
+        str,
+        typer.Option(
+            "--mock-config", envvar=settings.MOCK_CONFIG, show_default="each provider's own", help="The mock's answers, a file of the bundle."
+        ),
+    ] = "",
     namespace: Namespace = "default",
     state: State = DEFAULT_STATE,
 ) -> int:
@@ -108,7 +115,8 @@ def follow(client: Client, started: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def runs(
     job: Annotated[str, typer.Argument(help="Only the runs of this job.", metavar="[JOB]")] = "",
-    wide: Annotated[bool, typer.Option("--wide", help="Show ref, trigger, workers and reason too.")] = False,  # noqa: FBT002 - a flag
+    *,
+    wide: Annotated[bool, flag("--wide", envvar=settings.WIDE, help_text="Show ref, trigger, workers and reason too.")] = False,
     namespace: Namespace = "default",
     state: State = DEFAULT_STATE,
 ) -> None:
@@ -125,7 +133,8 @@ def runs(
 
 def show(
     name: Run,
-    failed: Annotated[bool, typer.Option("--failed", help="Show the conversations of the items that failed.")] = False,  # noqa: FBT002 - a flag
+    *,
+    failed: Annotated[bool, flag("--failed", envvar=settings.FAILED, help_text="Show the conversations of the items that failed.")] = False,
     namespace: Namespace = "default",
     state: State = DEFAULT_STATE,
 ) -> None:
@@ -137,7 +146,8 @@ def show(
 
 def logs(
     name: Run,
-    follow_on: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run ends.")] = False,  # noqa: FBT002 - a flag
+    *,
+    follow_on: Annotated[bool, flag("--follow", "-f", envvar=settings.FOLLOW, help_text="Go on until the run ends.")] = False,
     namespace: Namespace = "default",
     state: State = DEFAULT_STATE,
 ) -> None:

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
+from arena.settings import colours_wanted
 from foundation.errors import ArenaError
 
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "grey": "90", "bold": "1"}
@@ -17,9 +18,19 @@ def print_error(error: ArenaError) -> None:
         sys.stderr.write(f"{paint('hint:', 'blue', sys.stderr)} {error.hint}\n")
 
 
+def print_warning(text: str) -> None:
+    """Write `warning: …` to stderr."""
+    sys.stderr.write(f"{paint('warning:', 'yellow', sys.stderr)} {printable(text)}\n")
+
+
+def drop_output() -> None:
+    """Let what is still written to stdout vanish: whoever read it has gone. The interpreter's last flush must find a place, too."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def paint(text: str, colour: str, stream: TextIO = sys.stdout) -> str:
     """Return the text in a colour when the stream is a terminal and NO_COLOR is not set."""
-    if not stream.isatty() or os.environ.get("NO_COLOR"):
+    if not stream.isatty() or not colours_wanted():
         return text
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
 

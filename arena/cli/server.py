@@ -9,10 +9,11 @@ from typing import Annotated
 import typer
 import uvloop
 
+from arena import settings
 from arena.cli.options import DEFAULT_STATE, State, state_directory
-from arena.cli.screen import paint
+from arena.cli.screen import drop_output, paint
 from arena.local.state import StateDirectory
-from arena.logging import configure_logging
+from arena.logging import LogLevel, configure_logging
 
 DEFAULT_PORT = 7420
 
@@ -23,16 +24,20 @@ def register(app: typer.Typer) -> None:
 
 
 def up(
-    host: Annotated[str, typer.Option("--host", envvar="ARENA_HOST", help="Address to listen on.")] = "127.0.0.1",
+    *,
+    host: Annotated[str, typer.Option("--host", envvar=settings.HOST, help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option("--port", envvar="ARENA_PORT", min=0, max=65535, help="Port to listen on; 0 takes any free one.")
+        int, typer.Option("--port", envvar=settings.PORT, min=0, max=65535, help="Port to listen on; 0 takes any free one.")
     ] = DEFAULT_PORT,
     max_workers: Annotated[
-        int,
-        typer.Option("--max-workers", envvar="ARENA_MAX_WORKERS", min=1, help="Worker processes at a time.  [default: cores]", show_default=False),
+        int, typer.Option("--max-workers", envvar=settings.MAX_WORKERS, min=1, show_default="cores", help="Worker processes at a time.")
     ] = os.cpu_count() or 1,
-    redis_url: Annotated[str, typer.Option("--redis-url", envvar="REDIS_URL", help="Queue server to use instead of our own.")] = "",
-    log_level: Annotated[str, typer.Option("--log-level", envvar="ARENA_LOG_LEVEL", help="debug, info, warning or error.")] = "warning",
+    redis_url: Annotated[
+        str, typer.Option("--redis-url", envvar=settings.REDIS_URL, show_default="our own", help="Queue server to use instead of our own.")
+    ] = "",
+    log_level: Annotated[
+        LogLevel, typer.Option("--log-level", envvar=settings.LOG_LEVEL, help="Least severe log lines to write.")
+    ] = LogLevel.WARNING,
     state: State = DEFAULT_STATE,
 ) -> None:
     """Start the local installation: git server, controllers, queue and workers."""
@@ -50,13 +55,17 @@ def up(
 def _welcome(url: str, state: StateDirectory) -> None:
     """Say where to push, how git gets its token, and what to type next."""
     helper = credential_helper(state)
-    sys.stdout.write(
+    text = (
         f"{paint('arena is up', 'bold')}  {url}  state {state.root}\n"
         f"  clone URL   {url}/git/NAMESPACE/PROJECT.git\n"
         f"  for git     git config --global credential.{url}.helper {shlex.quote(helper)}\n"
         f"  next        arena apply -f PROJECT.yaml{'' if state.root.name == '.arena' else f' --state {state.root}'}\n"
     )
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        drop_output()
 
 
 def credential_helper(state: StateDirectory) -> str:

@@ -1,14 +1,14 @@
 """`arena worker`: one process's part in one run. Started by the job runner or a cluster, not by hand."""
 
 import asyncio
-import os
 import signal
 import sys
 
 import typer
 import uvloop
 
-from arena.logging import configure_logging
+from arena.logging import LogLevel, configure_logging
+from arena.settings import process_environment
 from engine.bundle import load_bundle
 from engine.conversation import ItemRunner
 from engine.plan import Plan
@@ -26,8 +26,8 @@ def register(app: typer.Typer) -> None:
 
 def worker() -> int:
     """Work a run's queue until it is drained; the environment, which a Job sets, says which run."""
-    settings = from_environment(os.environ)
-    configure_logging("debug" if settings.verbose else "info")
+    settings = from_environment(process_environment())
+    configure_logging(LogLevel.DEBUG if settings.verbose else LogLevel.INFO)
     arm(settings.crash_at)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_work(settings))

@@ -5,7 +5,6 @@ Level-triggered: each pass compares the Jobs with the process records, so a kill
 """
 
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -17,6 +16,7 @@ from typing import Any
 import structlog
 
 from arena.local.processes import Processes, ProcessRecord
+from arena.settings import process_environment
 from engine import worker_settings
 from foundation.clock import Clock
 from reconcile.cluster.port import JOB, Cluster
@@ -26,6 +26,8 @@ from reconcile.kinds.names import RUN_LABEL
 FINALIZER = "arena.omnia.altairalabs.ai/processes"
 LOOK_AGAIN_S = 1.0
 GRACE_S = 30.0
+HURRY_S = 1.0
+"""A server that stops gives begun items this long; they run again after its next start."""
 _log = structlog.get_logger()
 
 
@@ -39,6 +41,14 @@ class Host:
     max_workers: int
 
 
+@dataclass(slots=True)
+class _Asked:
+    """How often, and since when, a Job's processes were asked to end."""
+
+    since: float
+    times: int = 0
+
+
 class JobRunner:
     """Runs the store's Jobs as processes, at most `max_workers` at a time."""
 
@@ -48,7 +58,7 @@ class JobRunner:
         self._host = host
         self._clock = clock
         self._wake = asyncio.Event()
-        self._terminated: dict[str, float] = {}
+        self._asked: dict[str, _Asked] = {}
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -75,11 +85,11 @@ class JobRunner:
 
     async def stop(self) -> None:
         """End every process cleanly; they hand back what they have not begun."""
-        deadline = self._clock.monotonic() + GRACE_S
-        while self._active() and self._clock.monotonic() < deadline:
+        started = self._clock.monotonic()
+        while self._active() and self._clock.monotonic() < started + GRACE_S + 1:
             for uid in self._processes.owners():
-                self._end(uid)
-            await self._clock.sleep(0.05)
+                self._end(uid, hurry_after_s=HURRY_S)
+            await self._clock.sleep(0.02)
 
     async def _sync_job(self, job: dict[str, Any]) -> None:
         uid = job["metadata"]["uid"]
@@ -123,7 +133,7 @@ class JobRunner:
     async def _start(self, job: dict[str, Any], record: ProcessRecord) -> ProcessRecord:
         metadata, container = job["metadata"], job["spec"]["template"]["spec"]["containers"][0]
         name = f"{metadata['name']}-{record.index}"
-        environment = {**os.environ, **self._environment(container), **self._host.environment(), worker_settings.WORKER_NAME: name}
+        environment = {**process_environment(), **self._environment(container), **self._host.environment(), worker_settings.WORKER_NAME: name}
         labels = metadata.get("labels", {})
         log = self._host.logs / metadata["namespace"] / labels.get(RUN_LABEL, metadata["name"]) / f"{name}.log"
         command = [sys.executable, "-m", *container["command"]]
@@ -163,16 +173,26 @@ class JobRunner:
         await self._cluster.delete(JOB, job["metadata"]["namespace"], job["metadata"]["name"], uid=job["metadata"]["uid"])
         return True
 
-    def _end(self, uid: str) -> bool:
-        """Ask a Job's processes to end, and after the grace period make them; True when none is left."""
+    def _end(self, uid: str, *, hurry_after_s: float = GRACE_S) -> bool:
+        """Bring a Job's processes to their end; True when none is left.
+
+        The first SIGTERM lets a worker end what it has begun, a second one, after `hurry_after_s`, cuts that short; SIGKILL comes after the
+        grace period.
+        """
         alive = [record for record in self._processes.records(uid) if self._processes.running(uid, record)]
-        since = self._terminated.setdefault(uid, self._clock.monotonic())
-        patient = self._clock.monotonic() - since < GRACE_S
-        for record in alive:
-            self._processes.signal(uid, record, signal.SIGTERM if patient else signal.SIGKILL)
         if not alive:
-            self._terminated.pop(uid, None)
-        return not alive
+            self._asked.pop(uid, None)
+            return True
+        now = self._clock.monotonic()
+        asked = self._asked.setdefault(uid, _Asked(now))
+        waited = now - asked.since
+        number = signal.SIGKILL if waited >= GRACE_S else signal.SIGTERM
+        due = 1 + (waited >= hurry_after_s) + (waited >= GRACE_S)
+        if asked.times < due:
+            asked.times = due
+            for record in alive:
+                self._processes.signal(uid, record, number)
+        return False
 
     def _active(self) -> int:
         return sum(self._processes.running(uid, record) for uid in self._processes.owners() for record in self._processes.records(uid))

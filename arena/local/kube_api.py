@@ -4,8 +4,10 @@ A later issue widens it until kubectl works unchanged (discovery, tables, server
 Status that says so. Knows the `Cluster` port only. Whoever mounts it checks who is calling.
 """
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import AbstractContextManager, aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +17,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from foundation.errors import ArenaError
-from reconcile.cluster.port import KINDS, Cluster, ResourceKind
-from reconcile.errors import AlreadyExists, Conflict, FieldError, Gone, Invalid, NotFound
+from reconcile.cluster.port import KINDS, Cluster, ResourceKind, WatchEvent
+from reconcile.errors import AlreadyExists, Conflict, FieldError, Gone, Invalid, NotFound, ObjectTooLarge, StoreUnavailable
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 MERGE_PATCH = "application/merge-patch+json"
@@ -27,7 +29,12 @@ _STATUS_CODES: tuple[tuple[type[ArenaError], int, str], ...] = (
     (Conflict, 409, "Conflict"),
     (Invalid, 422, "Invalid"),
     (Gone, 410, "Expired"),
+    (ObjectTooLarge, 413, "RequestEntityTooLarge"),
+    (StoreUnavailable, 503, "ServiceUnavailable"),
 )
+
+Warnings = Callable[[], AbstractContextManager[list[str]]]
+"""Opens a block in which the store's admission warnings are collected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +47,9 @@ class Target:
     subresource: str
 
 
-def kube_api(cluster: Cluster) -> Starlette:
-    """Return the ASGI application for `/api` and `/apis`."""
-    endpoint = _Endpoint(cluster)
+def kube_api(cluster: Cluster, *, warnings: Warnings, stopping: asyncio.Event) -> Starlette:
+    """Return the ASGI application for `/api` and `/apis`. Watches end when `stopping` is set, so that a server with watchers can stop."""
+    endpoint = _Endpoint(cluster, warnings, stopping)
     methods = ["GET", "POST", "PUT", "PATCH", "DELETE"]
     return Starlette(
         routes=[
@@ -55,8 +62,10 @@ def kube_api(cluster: Cluster) -> Starlette:
 class _Endpoint:
     """Answers requests on resource paths."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, warnings: Warnings, stopping: asyncio.Event) -> None:
         self._cluster = cluster
+        self._warnings = warnings
+        self._stopping = stopping
 
     async def core(self, request: Request) -> Response:
         """Answer for the core group."""
@@ -71,16 +80,24 @@ class _Endpoint:
         if target is None:
             return status_response(404, "NotFound", "the server could not find the requested resource")
         try:
-            return await self._dispatch(request, target)
+            if request.method == "GET":
+                return await self._read(request, target)
+            with self._warnings() as warnings:
+                response = await self._write(request, target)
+            response.raw_headers.extend((b"warning", warning_header(text)) for text in warnings)
         except ArenaError as error:
             return error_response(error)
+        return response
 
-    async def _dispatch(self, request: Request, target: Target) -> Response:
+    async def _read(self, request: Request, target: Target) -> Response:
+        if not target.name:
+            return await self._collection(request, target)
+        if target.subresource not in {"", "status"}:
+            return status_response(404, "NotFound", f"{target.kind.plural} have no {target.subresource} here")
+        return JSONResponse(await self._cluster.get(target.kind, target.namespace, target.name))
+
+    async def _write(self, request: Request, target: Target) -> Response:
         match request.method, bool(target.name), target.subresource:
-            case "GET", True, "" | "status":
-                return JSONResponse(await self._cluster.get(target.kind, target.namespace, target.name))
-            case "GET", False, "":
-                return await self._collection(request, target)
             case "POST", False, "":
                 return JSONResponse(await self._cluster.create(await self._object(request, target)), status_code=201)
             case "PUT", True, "":
@@ -97,7 +114,7 @@ class _Endpoint:
         query = request.query_params
         if query.get("watch") in {"true", "1"}:
             events = self._cluster.watch(target.kind, target.namespace or None, query.get("resourceVersion", "0"))
-            return StreamingResponse(_lines(events), media_type="application/json")
+            return StreamingResponse(_lines(events, self._stopping), media_type="application/json")
         listing = await self._cluster.list(target.kind, target.namespace or None, _equalities(query.get("labelSelector", "")))
         return JSONResponse(
             {
@@ -162,12 +179,36 @@ async def _body(request: Request) -> dict[str, Any]:
     return body
 
 
-async def _lines(events: AsyncIterator[Any]) -> AsyncIterator[bytes]:
+async def _lines(events: AsyncGenerator[WatchEvent, None], stopping: asyncio.Event) -> AsyncIterator[bytes]:
+    """Yield a line an event, until the server stops."""
+    stopped = asyncio.ensure_future(stopping.wait())
     try:
-        async for event in events:
-            yield json.dumps({"type": event.type, "object": event.object}, separators=(",", ":")).encode() + b"\n"
+        async with aclosing(events):
+            while (event := await _next_unless(stopped, events)) is not None:
+                yield json.dumps({"type": event.type, "object": event.object}, separators=(",", ":")).encode() + b"\n"
     except ArenaError as error:
         yield json.dumps({"type": "ERROR", "object": _status_of(error)}).encode() + b"\n"
+    finally:
+        stopped.cancel()
+
+
+async def _next_unless(stopped: asyncio.Future[Any], events: AsyncGenerator[WatchEvent, None]) -> WatchEvent | None:
+    """Return the next event; None when there is none any more or `stopped` is done first."""
+    coming = asyncio.ensure_future(anext(events, None))
+    try:
+        await asyncio.wait({coming, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        return await coming if coming.done() else None
+    finally:
+        if not coming.done():
+            coming.cancel()
+            await asyncio.wait({coming})
+
+
+def warning_header(text: str) -> bytes:
+    """Return the value of a Warning header as Kubernetes sends it: `299 - "…"`, in UTF-8."""
+    plain = "".join(c if c.isprintable() else " " for c in text)
+    quoted = plain.replace("\\", "\\\\").replace('"', '\\"')
+    return f'299 - "{quoted}"'.encode()
 
 
 def _status_of(error: ArenaError) -> dict[str, Any]:

@@ -20,10 +20,11 @@ from foundation.files import write_file
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """Where the running server listens."""
+    """Where the running server listens. `queue` is its own queue server's URL, "" when it uses one that it was given."""
 
     url: str
     pid: int
+    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +135,21 @@ class StateDirectory:
                 hint="start one with `arena up`, or name its directory with --state DIR",
             ) from error
 
-    def publish(self, url: str) -> None:
-        """Record where this process listens, for the commands that look for it."""
-        write_file(self.root / "server.json", json.dumps({"url": url, "pid": os.getpid()}).encode(), mode=0o600)
+    def publish(self, url: str, queue: str) -> None:
+        """Record where this process listens, for the commands that look for it.
+
+        Raises:
+            StateUnusable: the file system refuses.
+        """
+        try:
+            write_file(self.root / "server.json", json.dumps({"url": url, "pid": os.getpid(), "queue": queue}).encode(), mode=0o600)
+        except OSError as error:
+            raise state_unusable(self.root, error) from error
 
     def withdraw(self) -> None:
         """Forget the address again."""
-        (self.root / "server.json").unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            (self.root / "server.json").unlink(missing_ok=True)
 
     def address(self) -> ServerAddress:
         """Return where the server of this directory listens.
@@ -150,8 +159,8 @@ class StateDirectory:
         """
         try:
             record = json.loads((self.root / "server.json").read_bytes())
-            return ServerAddress(url=str(record["url"]), pid=int(record["pid"]))
-        except (OSError, ValueError, KeyError) as error:
+            return ServerAddress(str(record["url"]), int(record["pid"]), str(record.get("queue", "")))
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise ServerUnreachable(
                 f"cannot find a server: none runs on state directory '{self.root}'",
                 hint="start one with `arena up`, or name its directory with --state DIR",

@@ -1,0 +1,48 @@
+"""The environment variables of the command line and the server: every name, and the only place in `arena` that reads them.
+
+An option of the command line takes its variable from here, and an option on the line wins. What a worker process is told stands in
+`engine.worker_settings`. Standard library only.
+"""
+
+import os
+from collections.abc import Mapping
+
+STATE = "ARENA_STATE"
+NAMESPACE = "ARENA_NAMESPACE"
+OUTPUT = "ARENA_OUTPUT"
+SELECTOR = "ARENA_SELECTOR"
+WATCH = "ARENA_WATCH"
+FILENAME = "ARENA_FILENAME"
+
+HOST = "ARENA_HOST"
+PORT = "ARENA_PORT"
+MAX_WORKERS = "ARENA_MAX_WORKERS"
+REDIS_URL = "REDIS_URL"
+LOG_LEVEL = "ARENA_LOG_LEVEL"
+
+REF = "ARENA_REF"
+WAIT = "ARENA_WAIT"
+WIDE = "ARENA_WIDE"
+FAILED = "ARENA_FAILED"
+FOLLOW = "ARENA_FOLLOW"
+
+SCENARIO = "ARENA_SCENARIO"
+PROVIDER = "ARENA_PROVIDER"
+TRIALS = "ARENA_TRIALS"
+MOCK_PROVIDER = "ARENA_MOCK_PROVIDER"
+MOCK_CONFIG = "ARENA_MOCK_CONFIG"
+JOBS = "ARENA_JOBS"
+OUT = "ARENA_OUT"
+EVAL_OUTPUT = "ARENA_EVAL_OUTPUT"
+
+_NO_COLOR = "NO_COLOR"
+
+
+def colours_wanted() -> bool:
+    """Say whether a terminal may get colours: NO_COLOR is absent or empty (no-color.org)."""
+    return not os.environ.get(_NO_COLOR)
+
+
+def process_environment() -> Mapping[str, str]:
+    """Return the whole environment of this process: what a worker process reads, and what one that we start inherits."""
+    return os.environ
