@@ -16,6 +16,7 @@ from reconcile.errors import NotFound, Stalled, Waiting
 from reconcile.kinds.names import PROJECT_FINALIZER, REQUESTED_SYNC
 from reconcile.kinds.not_supported import unsupported_fields
 from reconcile.kinds.project import ArenaProjectSpec, Hosted, SeedConfigMap
+from reconcile.kinds.reasons import EventReason, ProjectReason
 from reconcile.kinds.run import TERMINAL_PHASES
 from reconcile.run.source import snapshot_limits
 from reconcile.runtime.conditions import timestamp
@@ -48,7 +49,7 @@ class ProjectReconciler:
             return await self._remove(scope, project, spec)
         fields = unsupported_fields("ArenaProject", scope.obj["spec"])
         if fields or spec.hosted is None:
-            raise Stalled("NotSupported", f"not supported yet: {', '.join(f'spec.{field}' for field in fields)}")
+            raise Stalled(ProjectReason.NOT_SUPPORTED, f"not supported yet: {', '.join(f'spec.{field}' for field in fields)}")
         await scope.add_finalizer(PROJECT_FINALIZER)
         self._describe(scope, project)
         if spec.suspend:
@@ -56,9 +57,9 @@ class ProjectReconciler:
         try:
             return await self._sync(scope, project, spec, spec.hosted)
         except SnapshotUnexportable as error:
-            raise Stalled("SnapshotUnexportable", error.message, hint=error.hint) from error
+            raise Stalled(ProjectReason.SNAPSHOT_UNEXPORTABLE, error.message, hint=error.hint) from error
         except StorageFailed as error:
-            raise Waiting("StorageFailed", error.message, LOOK_AGAIN, hint=error.hint) from error
+            raise Waiting(ProjectReason.STORAGE_FAILED, error.message, LOOK_AGAIN, hint=error.hint) from error
 
     def _describe(self, scope: Pass, project: ProjectKey) -> None:
         scope.status["repositoryURL"] = f"{self._clone_url}/{project.namespace}/{project.name}.git"
@@ -68,8 +69,8 @@ class ProjectReconciler:
     def _suspended(self, scope: Pass) -> Result:
         """A suspended project keeps what it last exported, so its runs go on; it looks at nothing new."""
         if scope.status.get("head"):
-            return Done("Suspended", "suspended: the head is not looked at until spec.suspend is false")
-        raise Stalled("Suspended", "suspended before its first look at the repository; set spec.suspend to false")
+            return Done(ProjectReason.SUSPENDED, "suspended: the head is not looked at until spec.suspend is false")
+        raise Stalled(ProjectReason.SUSPENDED, "suspended before its first look at the repository; set spec.suspend to false")
 
     async def _sync(self, scope: Pass, project: ProjectKey, spec: ArenaProjectSpec, hosted: Hosted) -> Result:
         await self._repositories.create(project, object_format=hosted.object_format)
@@ -81,24 +82,28 @@ class ProjectReconciler:
             scope.status["lastHandledSync"] = requested
         if head is None:
             self._forget_head(scope)
-            raise Waiting("RepositoryEmpty", f"no commit yet: git push {scope.status['repositoryURL']} HEAD:{DEFAULT_BRANCH}", LOOK_AGAIN)
+            raise Waiting(
+                ProjectReason.REPOSITORY_EMPTY, f"no commit yet: git push {scope.status['repositoryURL']} HEAD:{DEFAULT_BRANCH}", LOOK_AGAIN
+            )
         await self._export_head(scope, project, spec, head)
         await self._prune(scope, project, spec)
         await self._repositories.maintain(project)
-        return Done("Succeeded", f"{DEFAULT_BRANCH} is {head[:12]}", look_again=LOOK_AGAIN)
+        return Done(ProjectReason.SUCCEEDED, f"{DEFAULT_BRANCH} is {head[:12]}", look_again=LOOK_AGAIN)
 
     async def _seed(self, scope: Pass, project: ProjectKey, source: SeedConfigMap) -> str:
         try:
             config_map = await scope.cluster.get(CONFIG_MAP, project.namespace, source.name)
         except NotFound as error:
             raise Waiting(
-                "SeedFailed", f"ConfigMap '{source.name}' with the first commit does not exist in namespace '{project.namespace}'", LOOK_AGAIN
+                ProjectReason.SEED_FAILED,
+                f"ConfigMap '{source.name}' with the first commit does not exist in namespace '{project.namespace}'",
+                LOOK_AGAIN,
             ) from error
         try:
             commit = await self._repositories.seed(project, seed_files(config_map, source), author=SEED_AUTHOR)
         except SeedFailed as error:
-            raise Stalled("SeedFailed", error.message, hint=error.hint) from error
-        await scope.event("Normal", "Seeded", f"first commit {commit[:12]} made from ConfigMap '{source.name}'")
+            raise Stalled(ProjectReason.SEED_FAILED, error.message, hint=error.hint) from error
+        await scope.event("Normal", EventReason.SEEDED, f"first commit {commit[:12]} made from ConfigMap '{source.name}'")
         return commit
 
     async def _export_head(self, scope: Pass, project: ProjectKey, spec: ArenaProjectSpec, commit: str) -> None:
@@ -118,7 +123,7 @@ class ProjectReconciler:
         scope.status["lastFetchTime"] = timestamp(scope.clock.now())
         scope.status["refs"] = {"branches": refs.branches, "tags": refs.tags, "newest": [{"name": name, "commit": tip} for name, tip in refs.newest]}
         for path in snapshot.lfs_pointers[:10]:
-            await scope.event("Warning", "LFSPointer", f"'{path}' is a Git LFS pointer and was exported as it is")
+            await scope.event("Warning", EventReason.LFS_POINTER, f"'{path}' is a Git LFS pointer and was exported as it is")
 
     def _forget_head(self, scope: Pass) -> None:
         scope.status.pop("head", None)
@@ -138,7 +143,9 @@ class ProjectReconciler:
         runs = (await scope.cluster.list(ARENA_RUN, project.namespace)).items
         pinned = sorted(run["metadata"]["name"] for run in runs if _needs_source(run, project))
         if pinned:
-            return Progressing("Terminating", f"waiting for runs of this project to end: {', '.join(pinned[:10])}", look_again=LOOK_AGAIN)
+            return Progressing(
+                ProjectReason.PROJECT_IN_USE, f"waiting for runs of this project to end: {', '.join(pinned[:10])}", look_again=LOOK_AGAIN
+            )
         if await self._repositories.exists(project):
             if spec.hosted is not None and spec.hosted.reclaim_policy == "Retain":
                 await self._repositories.retain(project, scope.uid)
@@ -166,7 +173,7 @@ def seed_files(config_map: Mapping[str, Any], source: SeedConfigMap) -> dict[str
     missing = [item.key for item in source.items if item.key not in data]
     if missing or not data:
         cause = f"has no key '{missing[0]}'" if missing else "is empty"
-        raise Stalled("SeedFailed", f"ConfigMap '{source.name}' {cause}")
+        raise Stalled(ProjectReason.SEED_FAILED, f"ConfigMap '{source.name}' {cause}")
     if source.items:
         return {item.path: data[item.key].encode() for item in source.items}
     return {key.replace("__", "/"): text.encode() for key, text in data.items()}

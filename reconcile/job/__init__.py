@@ -18,7 +18,7 @@ from reconcile.kinds.job import ArenaJobSpec
 from reconcile.kinds.job_checks import schedule_problems
 from reconcile.kinds.names import REQUESTED_RUN
 from reconcile.kinds.not_supported import unsupported_fields
-from reconcile.kinds.reasons import JobReason
+from reconcile.kinds.reasons import EventReason, JobReason
 from reconcile.naming import first_cause, request_cause
 from reconcile.runtime.reconciler import Done, Pass, Result, Silent
 
@@ -58,7 +58,7 @@ class JobReconciler:
         scope.status.pop("nextScheduleTime", None)
         ready: Mapping[str, Any] = next((c for c in scope.status.get("conditions", []) if c["type"] == "Ready"), {})
         if ready.get("reason") != JobReason.SUSPENDED:
-            await scope.event("Normal", "Suspended", "no run starts until spec.suspend is false")
+            await scope.event("Normal", EventReason.SUSPENDED, "no run starts until spec.suspend is false")
 
     async def _start_first(self, scope: Pass, runs: JobRuns) -> None:
         """Start the run of first sight. It is due only while no run of this job was ever made: pruning or deleting runs starts none."""

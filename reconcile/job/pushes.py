@@ -16,6 +16,7 @@ from reconcile.errors import NotFound
 from reconcile.job.globs import matches_any
 from reconcile.job.runs import JobRuns, cause_of, finished
 from reconcile.kinds.job import ArenaJobSpec, OnPush
+from reconcile.kinds.reasons import EventReason
 from reconcile.naming import push_cause
 from reconcile.runtime.reconciler import Pass
 
@@ -74,7 +75,7 @@ class PushWatch:
             await self._runs.cancel(run)
             old = ((run.get("status") or {}).get("source") or {}).get("commit") or run["spec"]["template"].get("ref", "")
             await self._scope.event(
-                "Normal", "PushSuperseded", f"commit {old[:12]} is superseded by {commit[:12]}: run {run['metadata']['name']} is cancelled"
+                "Normal", EventReason.PUSH_SUPERSEDED, f"commit {old[:12]} is superseded by {commit[:12]}: run {run['metadata']['name']} is cancelled"
             )
 
     def _last(self, ref: str) -> Mapping[str, Any] | None:

@@ -9,6 +9,7 @@ from typing import Any
 from reconcile.cluster.port import ARENA_JOB, ARENA_RUN, Object
 from reconcile.errors import AlreadyExists
 from reconcile.kinds.names import JOB_LABEL, MOCK_CONFIG, MOCK_PROVIDER, PREFIX, REQUESTED_REF, TRIGGER_LABEL
+from reconcile.kinds.reasons import EventReason
 from reconcile.kinds.run import TERMINAL_PHASES
 from reconcile.naming import MAX_LABEL, fit, run_names
 from reconcile.runtime.reconciler import Pass
@@ -58,7 +59,7 @@ class JobRuns:
                 if cause_of(run) != cause or not _owned(run, self._scope.uid):
                     continue
             else:
-                await self._scope.event("Normal", "RunCreated", f"created run {name} ({cause.partition(':')[0]})")
+                await self._scope.event("Normal", EventReason.RUN_CREATED, f"created run {name} ({cause.partition(':')[0]})")
             self.all.append(run)
             self._scope.status["lastRunRef"] = _reference(run)
             return run

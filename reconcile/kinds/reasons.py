@@ -303,6 +303,12 @@ class EventReason(Reason):
         "the queue's store may evict keys or does not log its writes",
         "Set maxmemory-policy noeviction and appendonly yes.",
     )
+    WORKERS_RESTARTED = (
+        "WorkersRestarted",
+        _RUN,
+        "the worker Job ended with items left, so it is made again",
+        "Read the workers' logs if it repeats.",
+    )
     OUTPUT_LOST = ("OutputLost", _RUN, "the run was settled without files", "Repair the content volume; the verdict stands.")
     CORPUS_NOT_RECORDED = (
         "CorpusNotRecorded",

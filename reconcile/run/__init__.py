@@ -11,6 +11,7 @@ from gitops.errors import StorageFailed
 from reconcile.cluster.port import ARENA_RUN, ResourceKind
 from reconcile.errors import Waiting
 from reconcile.kinds.names import OUTPUT_FINALIZER, OUTPUT_PATH, RUN_FINALIZER
+from reconcile.kinds.reasons import RunReason
 from reconcile.run.observing import LOOK_AGAIN, ProgressPace, show_progress
 from reconcile.run.planning import check_template, make_the_plan
 from reconcile.run.queueing import pin_queue, put_items
@@ -80,12 +81,12 @@ class RunReconciler:
         except RunRefused as refused:
             return await end_refused(run, "Failed", refused.reason, _with_hint(refused))
         except QueueUnavailable as error:
-            raise Waiting("QueueUnavailable", error.message, LOOK_AGAIN * 4) from error
+            raise Waiting(RunReason.QUEUE_UNAVAILABLE, error.message, LOOK_AGAIN * 4) from error
         except (RunUnknown, RunSettled) as error:
             # The store lost the run between two lines of this pass; the next pass rebuilds it.
-            raise Waiting("QueueUnavailable", error.message, LOOK_AGAIN) from error
+            raise Waiting(RunReason.QUEUE_UNAVAILABLE, error.message, LOOK_AGAIN) from error
         except StorageFailed as error:
-            raise Waiting("StorageFailed", error.message, hint=error.hint) from error
+            raise Waiting(RunReason.STORAGE_FAILED, error.message, hint=error.hint) from error
 
     async def _advance(self, run: RunScope) -> Result:
         for step in self.steps:
@@ -95,8 +96,8 @@ class RunReconciler:
         if self._pace.due(run.uid, run.clock.monotonic()):
             show_progress(run)
         message = f"stopping: {run.stop['reason']}" if run.stop else f"{run.status.get('workers', 0)} workers"
-        run.scope.condition("Progressing", "True", "Running", message)
-        return Progressing("Running", message, look_again=LOOK_AGAIN)
+        run.scope.condition("Progressing", "True", RunReason.WORKERS_RUNNING, message)
+        return Progressing(RunReason.WORKERS_RUNNING, message, look_again=LOOK_AGAIN)
 
 
 def _with_hint(error: RunRefused) -> str:

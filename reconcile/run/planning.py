@@ -26,12 +26,12 @@ from reconcile.run.scope import RunRefused, RunScope
 OWNER_FILE = ".owner"
 
 _REASONS: tuple[tuple[type[ArenaError], str], ...] = (
-    (engine_errors.ArenaFileNotFound, "ArenaFileNotFound"),
-    (engine_errors.BundleInvalid, "BundleInvalid"),
-    (engine_errors.NoScenarios, "NoScenarios"),
-    (engine_errors.ProviderNotFound, "ProviderNotFound"),
-    (engine_errors.MatrixTooLarge, "MatrixTooLarge"),
-    (engine_errors.FeatureNotSupported, "NotSupported"),
+    (engine_errors.ArenaFileNotFound, RunReason.ARENA_FILE_NOT_FOUND),
+    (engine_errors.BundleInvalid, RunReason.BUNDLE_INVALID),
+    (engine_errors.NoScenarios, RunReason.NO_SCENARIOS),
+    (engine_errors.ProviderNotFound, RunReason.PROVIDER_NOT_FOUND),
+    (engine_errors.MatrixTooLarge, RunReason.MATRIX_TOO_LARGE),
+    (engine_errors.FeatureNotSupported, RunReason.NOT_SUPPORTED),
 )
 """Which reason of a run each refusal of the engine becomes."""
 
@@ -50,7 +50,7 @@ async def check_template(run: RunScope) -> None:
     fields = unsupported_fields("ArenaJob", template)
     if fields:
         raise RunRefused(
-            "NotSupported",
+            RunReason.NOT_SUPPORTED,
             f"not supported yet: {', '.join(f'spec.{field}' for field in fields)}",
             hint="leave the field out, or wait for the release that brings it",
         )
@@ -65,7 +65,7 @@ async def _check_workspace(run: RunScope) -> None:
         fields = unsupported_fields("Workspace", workspace["spec"])
         if fields:
             raise RunRefused(
-                "NotSupported",
+                RunReason.NOT_SUPPORTED,
                 f"Workspace '{workspace['metadata']['name']}' sets what is not supported yet: {', '.join(f'spec.{field}' for field in fields)}",
             )
 
@@ -152,7 +152,7 @@ async def _read(run: RunScope, digest: str) -> Plan:
         data = await run.world.queue.plan(run.uid)
     except (engine_errors.RunUnknown, engine_errors.RunSettled) as error:
         raise RunRefused(
-            "QueueLost", f"cannot read the plan of run '{run.name}': neither the content volume nor the queue has it ({digest})"
+            RunReason.QUEUE_LOST, f"cannot read the plan of run '{run.name}': neither the content volume nor the queue has it ({digest})"
         ) from error
     plan = Plan.from_bytes(data)
     await claim_output(run)
@@ -166,7 +166,7 @@ async def claim_output(run: RunScope) -> None:
     if owner is None:
         return
     if any(other["metadata"]["uid"] == owner for other in (await run.cluster.list(ARENA_RUN, run.namespace)).items):
-        raise Waiting("StorageFailed", f"directory '{run.output.name}' belongs to another run that still exists ({owner})")
+        raise Waiting(RunReason.STORAGE_FAILED, f"directory '{run.output.name}' belongs to another run that still exists ({owner})")
     await asyncio.to_thread(_move_aside, run.output, owner)
     await asyncio.to_thread(_claim, run.output, run.uid, run.world.installation)
 

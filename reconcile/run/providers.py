@@ -12,6 +12,7 @@ from engine.plan import ResolvedProvider
 from reconcile.cluster.port import CONFIG_MAP, PROVIDER
 from reconcile.errors import NotFound
 from reconcile.kinds.job import ProviderEntry, provider_groups
+from reconcile.kinds.reasons import RunReason
 from reconcile.run.mocking import mocked
 from reconcile.run.scope import RunRefused, RunScope
 
@@ -39,13 +40,13 @@ async def resolve_providers(run: RunScope) -> Groups | None:
 
 async def _resolve(run: RunScope, entry: ProviderEntry, provider_id: str = "") -> ResolvedProvider:
     if entry.provider_ref is None:
-        raise RunRefused("NotSupported", "not supported yet: agentRef entries in spec.providers")
+        raise RunRefused(RunReason.NOT_SUPPORTED, "not supported yet: agentRef entries in spec.providers")
     name = entry.provider_ref.name
     try:
         provider = await run.cluster.get(PROVIDER, run.namespace, name)
     except NotFound as error:
         raise RunRefused(
-            "ProviderNotFound",
+            RunReason.PROVIDER_NOT_FOUND,
             f"Provider '{name}' does not exist in namespace '{run.namespace}'",
             hint=f"apply it, then start the run again; `arena get providers -n {run.namespace}` lists those that exist",
         ) from error
@@ -62,11 +63,15 @@ async def _spec(run: RunScope, name: str, spec: Mapping[str, Any]) -> dict[str, 
         return resolved
     ignored = sorted(field for field in spec if field not in _MOCK_FIELDS and spec[field])
     if ignored:
-        raise RunRefused("NotSupported", f"Provider '{name}' sets what has no effect on a mock: {', '.join(f'spec.{field}' for field in ignored)}")
+        raise RunRefused(
+            RunReason.NOT_SUPPORTED, f"Provider '{name}' sets what has no effect on a mock: {', '.join(f'spec.{field}' for field in ignored)}"
+        )
     defaults = spec.get("defaults") or {}
     unknown = sorted(defaults.keys() - _DEFAULTS.keys())
     if unknown:
-        raise RunRefused("NotSupported", f"not supported yet: {', '.join(f'spec.defaults.{field}' for field in unknown)} of Provider '{name}'")
+        raise RunRefused(
+            RunReason.NOT_SUPPORTED, f"not supported yet: {', '.join(f'spec.defaults.{field}' for field in unknown)} of Provider '{name}'"
+        )
     resolved["defaults"] = {
         ours: float(defaults[theirs]) if theirs != "maxTokens" else defaults[theirs] for theirs, ours in _DEFAULTS.items() if theirs in defaults
     }
@@ -82,9 +87,9 @@ async def _answers(run: RunScope, name: str, source: Mapping[str, str]) -> str:
         config_map = await run.cluster.get(CONFIG_MAP, run.namespace, source["name"])
         text = str(config_map["data"][source["key"]])
     except (NotFound, KeyError) as error:
-        raise RunRefused("ProviderNotFound", f"Provider '{name}' names {where}, which does not exist") from error
+        raise RunRefused(RunReason.PROVIDER_NOT_FOUND, f"Provider '{name}' names {where}, which does not exist") from error
     try:
         parse_mock_responses(text, where)
     except BundleInvalid as error:
-        raise RunRefused("BundleInvalid", error.message, hint=error.hint) from error
+        raise RunRefused(RunReason.BUNDLE_INVALID, error.message, hint=error.hint) from error
     return text

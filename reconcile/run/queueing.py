@@ -11,6 +11,7 @@ from engine.items import Item
 from engine.queue.port import RunMeta
 from engine.results.recovery import recover_records
 from foundation.crash import crash_point
+from reconcile.kinds.reasons import EventReason, RunReason
 from reconcile.run.scope import RunRefused, RunScope
 
 CHUNK = 500
@@ -29,7 +30,7 @@ async def pin_queue(run: RunScope) -> None:
         await run.world.queue.pin(run.uid, meta)
         await run.world.queue.publish_plan(run.uid, plan.to_bytes())
     except (PutRefused, RunSettled) as error:
-        raise RunRefused("QueueLost", f"the queue holds another run under this uid: {error.message}") from error
+        raise RunRefused(RunReason.QUEUE_LOST, f"the queue holds another run under this uid: {error.message}") from error
     if lost:
         await _rebuild(run)
     run.state = await run.world.queue.state(run.uid)
@@ -54,7 +55,7 @@ async def _rebuild(run: RunScope) -> None:
     total = len(run.planned().items)
     await run.scope.event(
         "Warning",
-        "QueueRebuilt",
+        EventReason.QUEUE_REBUILT,
         f"the queue had lost the run: {counted} of {total} items were counted from the workers' lines, {total - counted} are queued again",
     )
 
@@ -74,7 +75,7 @@ async def put_items(run: RunScope) -> None:
         lost = await queue.missing(run.uid)
         await queue.put_again(run.uid, [(index, items[index].id) for index in lost])
         if lost:
-            await run.scope.event("Warning", "QueueRebuilt", f"the queue had lost {len(lost)} items; they are queued again")
+            await run.scope.event("Warning", EventReason.QUEUE_REBUILT, f"the queue had lost {len(lost)} items; they are queued again")
     else:
         return
     run.state = await queue.state(run.uid)

@@ -12,9 +12,10 @@ from engine.errors import QueueUnavailable, RunSettled, RunUnknown
 from reconcile.cluster.port import JOB
 from reconcile.errors import NotFound
 from reconcile.kinds.names import OUTPUT_FINALIZER, RUN_FINALIZER
+from reconcile.kinds.reasons import RunReason
 from reconcile.run.planning import owner_of
 from reconcile.run.scope import RunScope
-from reconcile.run.stopping import CANCELLED, end_workers
+from reconcile.run.stopping import STOP_WORDS, end_workers
 from reconcile.runtime.reconciler import Progressing, Result, Silent
 from reconcile.worker_job import worker_job_name
 
@@ -25,10 +26,10 @@ async def remove(run: RunScope) -> Result:
     """Bring a deleted run's traces to their end, then let the object go."""
     if run.status.get("queue") and not run.terminal:
         with contextlib.suppress(QueueUnavailable, RunUnknown, RunSettled):
-            await run.world.queue.stop(run.uid, CANCELLED)
+            await run.world.queue.stop(run.uid, STOP_WORDS[RunReason.CANCELLED])
     await end_workers(run)
     if await _workers_left(run):
-        return Progressing("Terminating", "waiting for the workers to end", look_again=RETRY)
+        return Progressing(RunReason.DELETING, "waiting for the workers to end", look_again=RETRY)
     with contextlib.suppress(QueueUnavailable):
         await run.world.queue.drop(run.uid)
     if await run.world.repositories.exists(run.project):

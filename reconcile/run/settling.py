@@ -13,21 +13,17 @@ from engine.results.summary import RunIdentity, Summary
 from engine.results.verdicts import RunVerdict
 from foundation.crash import crash_point
 from reconcile.errors import Waiting
+from reconcile.kinds.reasons import EventReason, RunReason
 from reconcile.run.observing import show_progress
 from reconcile.run.planning import claim_output
 from reconcile.run.scope import RunScope
-from reconcile.run.stopping import BUDGET_EXCEEDED, CANCELLED, DEADLINE, WORKERS_FAILED
+from reconcile.run.stopping import stop_word
 from reconcile.runtime.conditions import timestamp
 from reconcile.runtime.reconciler import Done, Failed, Result
 
 RETRY = timedelta(seconds=10)
 PATIENCE = timedelta(minutes=10)
 """So long a run waits for a directory that cannot be written; then it settles without files."""
-
-STORAGE_FAILED = "StorageFailed"
-
-_STOP_WORDS = {CANCELLED: "cancelled", DEADLINE: "deadline", BUDGET_EXCEEDED: "budget", WORKERS_FAILED: "workers_failed"}
-"""The results' word for each reason of a stop."""
 
 
 async def settle(run: RunScope) -> Result:
@@ -47,14 +43,16 @@ async def settle(run: RunScope) -> Result:
 
 
 async def _files(run: RunScope) -> Summary:
-    rule = PassRule(run.template.confidence, run.template.min_pass_rate, _STOP_WORDS.get(run.stop["reason"], "") if run.stop else "")
+    rule = PassRule(run.template.confidence, run.template.min_pass_rate, stop_word(run))
     records = run.world.queue.records(run.uid)
     try:
         await claim_output(run)
         settled = await settle_files(run.output, records, run.planned(), _identity(run), rule)
     except (OutputUnavailable, OSError) as error:
         await _be_patient(run, str(error))
-        await run.scope.event("Warning", "OutputLost", f"the run's directory cannot be written, so its results are only in its status: {error}")
+        await run.scope.event(
+            "Warning", EventReason.OUTPUT_LOST, f"the run's directory cannot be written, so its results are only in its status: {error}"
+        )
         return (await summarize_only(run.world.queue.records(run.uid), run.planned(), _identity(run), rule)).summary
     if not settled.written:
         raise RunUnknown(f"cannot settle run '{run.name}': the queue gave fewer records than the plan has items")
@@ -64,11 +62,11 @@ async def _files(run: RunScope) -> Summary:
 async def _be_patient(run: RunScope, cause: str) -> None:
     """Wait for storage, for ten minutes since it first failed."""
     conditions: list[dict[str, Any]] = run.status.get("conditions", [])
-    failed = next((c for c in conditions if c["type"] == "Progressing" and c["reason"] == STORAGE_FAILED), None)
-    run.scope.condition("Progressing", "True", STORAGE_FAILED, cause)
+    failed = next((c for c in conditions if c["type"] == "Progressing" and c["reason"] == RunReason.STORAGE_FAILED), None)
+    run.scope.condition("Progressing", "True", RunReason.STORAGE_FAILED, cause)
     since = datetime.fromisoformat(failed["lastTransitionTime"]) if failed else run.clock.now()
     if run.clock.now() - since < PATIENCE:
-        raise Waiting(STORAGE_FAILED, cause, RETRY)
+        raise Waiting(RunReason.STORAGE_FAILED, cause, RETRY)
 
 
 def _identity(run: RunScope) -> RunIdentity:
@@ -82,16 +80,16 @@ def outcome_of(run: RunScope, summary: Summary) -> tuple[str, str, str]:
     text = f"{counts.passed} of {counts.executed} items passed"
     match summary.verdict:
         case RunVerdict.PASS:
-            return "Succeeded", "Succeeded", text
+            return "Succeeded", RunReason.SUCCEEDED, text
         case RunVerdict.CANCELLED:
-            return "Cancelled", CANCELLED, f"cancelled; {text}, {counts.skipped} were not run"
+            return "Cancelled", RunReason.CANCELLED, f"cancelled; {text}, {counts.skipped} were not run"
         case _ if run.stop:
             return "Failed", run.stop["reason"], f"{text}, {counts.skipped} were not run"
         case _:
             detail = f"{counts.failed} failed, {counts.errors} could not be run"
             wanted = run.template.min_pass_rate
             bound = f"; the lower bound {rate.low:.3f} is below {wanted}" if wanted is not None and rate.low is not None else ""
-            return "Failed", "TestsFailed", f"{text}: {detail}{bound}"
+            return "Failed", RunReason.TESTS_FAILED, f"{text}: {detail}{bound}"
 
 
 async def end_refused(run: RunScope, phase: str, reason: str, message: str) -> Result:

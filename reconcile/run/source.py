@@ -12,6 +12,7 @@ from reconcile.cluster.port import ARENA_PROJECT
 from reconcile.errors import NotFound, Waiting
 from reconcile.kinds.names import REQUESTED_REF
 from reconcile.kinds.project import ArenaProjectSpec, SnapshotPolicy
+from reconcile.kinds.reasons import EventReason, RunReason
 from reconcile.run.scope import RunRefused, RunScope
 
 RETRY = timedelta(seconds=30)
@@ -42,8 +43,8 @@ async def await_project(run: RunScope) -> None:
 
 
 def _not_ready(run: RunScope, message: str) -> Waiting:
-    run.scope.condition("SourceValid", "False", "ProjectNotReady", message)
-    return Waiting("ProjectNotReady", message, RETRY)
+    run.scope.condition("SourceValid", "False", RunReason.PROJECT_NOT_READY, message)
+    return Waiting(RunReason.PROJECT_NOT_READY, message, RETRY)
 
 
 async def _keep(run: RunScope, commit: str) -> None:
@@ -63,10 +64,10 @@ async def pin_commit(run: RunScope) -> None:
     try:
         resolved = await run.world.repositories.resolve(run.project, ref)
     except RefNotFound as error:
-        run.scope.condition("SourceValid", "False", "RefNotFound", error.message)
-        raise RunRefused("RefNotFound", error.message, hint=error.hint) from error
+        run.scope.condition("SourceValid", "False", RunReason.REF_NOT_FOUND, error.message)
+        raise RunRefused(RunReason.REF_NOT_FOUND, error.message, hint=error.hint) from error
     if resolved.ambiguous:
-        await run.scope.event("Normal", "AmbiguousRef", f"'{ref}' names a branch and a tag; as git does, {resolved.ref} was taken")
+        await run.scope.event("Normal", EventReason.AMBIGUOUS_REF, f"'{ref}' names a branch and a tag; as git does, {resolved.ref} was taken")
     await run.world.repositories.pin(run.project, run.uid, resolved.commit)
     path = run.world.volume.snapshot(run.project, resolved.commit)
     run.status["source"] = {
@@ -76,7 +77,7 @@ async def pin_commit(run: RunScope) -> None:
         "contentPath": run.world.volume.relative(run.namespace, path),
     }
     run.status.setdefault("display", {})["commit"] = resolved.commit[:12]
-    run.scope.condition("SourceValid", "True", "Pinned", f"{ref} is commit {resolved.commit}")
+    run.scope.condition("SourceValid", "True", RunReason.PINNED, f"{ref} is commit {resolved.commit}")
     await run.scope.save()
 
 
@@ -88,18 +89,18 @@ async def export_snapshot(run: RunScope) -> None:
     try:
         snapshot = await run.world.snapshots.export(run.project, commit, await _limits(run))
     except SnapshotUnexportable as error:
-        raise RunRefused("SnapshotUnexportable", error.message, hint=error.hint) from error
+        raise RunRefused(RunReason.SNAPSHOT_UNEXPORTABLE, error.message, hint=error.hint) from error
     digest = run.status.get("snapshotDigest")
     if digest and digest != snapshot.digest:
         raise RunRefused(
-            "SnapshotUnexportable",
+            RunReason.SNAPSHOT_UNEXPORTABLE,
             f"cannot export commit {commit[:12]} again: its files are not what they were (digest {snapshot.digest} instead of {digest})",
         )
     if not digest:
         run.status["snapshotDigest"] = snapshot.digest
         await run.scope.save()
         for path in snapshot.lfs_pointers[:10]:
-            await run.scope.event("Warning", "LFSPointer", f"'{path}' is a Git LFS pointer and was exported as it is")
+            await run.scope.event("Warning", EventReason.LFS_POINTER, f"'{path}' is a Git LFS pointer and was exported as it is")
 
 
 async def _limits(run: RunScope) -> SnapshotLimits:

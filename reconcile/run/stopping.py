@@ -4,6 +4,7 @@ Cancel and deadline stand in `status.stop` before the queue hears of them; a bud
 Source: survival.md, step 4.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from engine.errors import RunUnknown
@@ -12,14 +13,19 @@ from engine.queue.port import BUDGET
 from engine.records import bare_record
 from reconcile.cluster.port import JOB
 from reconcile.errors import NotFound
+from reconcile.kinds.reasons import RunReason
 from reconcile.run.scope import RunRefused, RunScope
 from reconcile.runtime.conditions import timestamp
 from reconcile.worker_job import worker_job_name
 
-CANCELLED = "Cancelled"
-DEADLINE = "DeadlineExceeded"
-WORKERS_FAILED = "WorkersFailed"
-BUDGET_EXCEEDED = "BudgetExceeded"
+STOP_WORDS: Mapping[str, str] = {
+    RunReason.CANCELLED: "cancelled",
+    RunReason.DEADLINE_EXCEEDED: "deadline",
+    RunReason.BUDGET_EXCEEDED: BUDGET,
+    RunReason.WORKERS_FAILED: "workers_failed",
+}
+"""The queue's and the results' word for each reason of a stop."""
+
 CHUNK = 500
 
 
@@ -36,17 +42,17 @@ async def heed_stop(run: RunScope) -> None:
         await request_stop(run, reason)
     if run.status.get("plan"):
         return
-    if run.status["stop"]["reason"] == CANCELLED:
-        raise RunCancelled(CANCELLED, "cancelled before its first item")
+    if run.status["stop"]["reason"] == RunReason.CANCELLED:
+        raise RunCancelled(RunReason.CANCELLED, "cancelled before its first item")
     raise RunRefused(run.status["stop"]["reason"], f"not started within {run.template.deadline}")
 
 
-def _asked(run: RunScope) -> str | None:
+def _asked(run: RunScope) -> RunReason | None:
     if run.spec.get("cancelled"):
-        return CANCELLED
+        return RunReason.CANCELLED
     deadline = run.template.deadline_after
     created = datetime.fromisoformat(run.scope.obj["metadata"]["creationTimestamp"])
-    return DEADLINE if deadline and run.clock.now() >= created + deadline else None
+    return RunReason.DEADLINE_EXCEEDED if deadline and run.clock.now() >= created + deadline else None
 
 
 async def _already_drained(run: RunScope) -> bool:
@@ -60,27 +66,32 @@ async def _already_drained(run: RunScope) -> bool:
         return False
 
 
-async def request_stop(run: RunScope, reason: str) -> None:
+async def request_stop(run: RunScope, reason: RunReason) -> None:
     """Write the stop into the status; the first one stays."""
-    run.status.setdefault("stop", {"reason": reason, "time": timestamp(run.clock.now())})
+    run.status.setdefault("stop", {"reason": str(reason), "time": timestamp(run.clock.now())})
     await run.scope.save()
+
+
+def stop_word(run: RunScope) -> str:
+    """Return the queue's word for the stop that stands in the status, "" without one."""
+    return STOP_WORDS[run.stop["reason"]] if run.stop else ""
 
 
 async def drain_stopped(run: RunScope) -> None:
     """Bring a stopped run to its end: refuse new work, end the workers, count what was not begun."""
     queue = run.world.queue
     if run.counted().stopped == BUDGET and not run.stop and not run.drained:
-        await request_stop(run, BUDGET_EXCEEDED)
+        await request_stop(run, RunReason.BUDGET_EXCEEDED)
         await run.scope.event(
-            "Warning", BUDGET_EXCEEDED, f"spent {run.counted().cost_usd:.4f} of {run.template.budget_limit} USD; nothing further is begun"
+            "Warning", RunReason.BUDGET_EXCEEDED, f"spent {run.counted().cost_usd:.4f} of {run.template.budget_limit} USD; nothing further is begun"
         )
     if not run.stop or run.drained:
         return
-    await queue.stop(run.uid, run.stop["reason"])
-    if run.stop["reason"] == WORKERS_FAILED:
+    await queue.stop(run.uid, stop_word(run))
+    if run.stop["reason"] == RunReason.WORKERS_FAILED:
         await _fail_rest(run)
     else:
-        if run.stop["reason"] in {CANCELLED, DEADLINE}:
+        if run.stop["reason"] in {RunReason.CANCELLED, RunReason.DEADLINE_EXCEEDED}:
             await end_workers(run)
         await _skip_rest(run)
     run.state = await queue.state(run.uid)

@@ -8,8 +8,9 @@ from typing import Any
 
 from reconcile.cluster.port import ARENA_RUN, JOB
 from reconcile.errors import AlreadyExists, NotFound, Waiting
+from reconcile.kinds.reasons import EventReason, RunReason
 from reconcile.run.scope import RunScope
-from reconcile.run.stopping import WORKERS_FAILED, request_stop
+from reconcile.run.stopping import request_stop
 from reconcile.runtime.conditions import timestamp
 from reconcile.worker_job import WorkerSpec, worker_job, worker_job_name
 
@@ -29,11 +30,11 @@ async def start_workers(run: RunScope) -> None:
         await _create(run)
         return
     if _ended(job, "Failed"):
-        await request_stop(run, WORKERS_FAILED)
+        await request_stop(run, RunReason.WORKERS_FAILED)
     elif _ended(job, "Complete"):
-        await run.scope.event("Warning", "WorkersRestarted", "the workers ended with items left; they are started again")
+        await run.scope.event("Warning", EventReason.WORKERS_RESTARTED, "the workers ended with items left; they are started again")
         await run.cluster.delete(JOB, run.namespace, job["metadata"]["name"], uid=job["metadata"]["uid"])
-        raise Waiting("Progressing", "the worker Job is being replaced", RETRY)
+        raise Waiting(RunReason.PROGRESSING, "the worker Job is being replaced", RETRY)
 
 
 async def find_job(run: RunScope) -> dict[str, Any] | None:
@@ -48,10 +49,10 @@ async def find_job(run: RunScope) -> dict[str, Any] | None:
         return None
     if all(owner["uid"] != run.uid for owner in job["metadata"].get("ownerReferences", [])):
         message = f"a Job '{job['metadata']['name']}' exists that is not this run's"
-        run.scope.condition("JobCreated", "False", "JobCreationFailed", message)
-        raise Waiting("JobCreationFailed", message)
+        run.scope.condition("JobCreated", "False", RunReason.JOB_CREATION_FAILED, message)
+        raise Waiting(RunReason.JOB_CREATION_FAILED, message)
     if "deletionTimestamp" in job["metadata"] and not run.drained:
-        raise Waiting("Progressing", f"Job '{job['metadata']['name']}' is being deleted", RETRY)
+        raise Waiting(RunReason.PROGRESSING, f"Job '{job['metadata']['name']}' is being deleted", RETRY)
     return job
 
 
@@ -61,8 +62,8 @@ async def _create(run: RunScope) -> None:
     try:
         await run.cluster.create(worker_job(_spec(run)))
     except AlreadyExists as error:
-        raise Waiting("JobCreationFailed", error.message, RETRY) from error
-    run.scope.condition("JobCreated", "True", "JobCreated", f"{run.status['workers']} workers")
+        raise Waiting(RunReason.JOB_CREATION_FAILED, error.message, RETRY) from error
+    run.scope.condition("JobCreated", "True", RunReason.JOB_CREATED, f"{run.status['workers']} workers")
     run.status["phase"] = "Running"
     run.status.setdefault("startTime", timestamp(run.clock.now()))
     await run.scope.save()
