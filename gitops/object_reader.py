@@ -13,10 +13,9 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, NamedTuple, Self
 
 from gitops.errors import GitFailed
 from gitops.processes import GitCommand, git_environment, git_program
@@ -32,8 +31,7 @@ _HEADER_LIMIT_BYTES = 256
 _STDERR_LIMIT_BYTES = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectContent:
+class ObjectContent(NamedTuple):
     """One object on its way: `chunks` (each at most 1 MiB) must be read to the end before the next object is asked for."""
 
     object_id: str

@@ -6,8 +6,8 @@ Must not know who asks.
 """
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from gitops.snapshot_store import SnapshotStore
 from gitops.snapshot_verify import Found, Inode, Verification, algorithm_of, first_difference
 from gitops.snapshot_writer import ExportAbandoned, Previous, TreeWriter
 from gitops.storage_errors import storage_failure
-from gitops.tree_rules import Kind, SnapshotLimits, TreeEntry, read_tree, size_violation
+from gitops.tree_rules import Kind, KnownTree, SnapshotLimits, TreeEntry, read_tree, size_violation
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,9 @@ class Export:
             raise UnknownProject(f"{self._cannot}: it has no repository")
         with ObjectReader(self.repository) as reader:
             tree = self._tree_of_commit(reader)
-            reading = read_tree(reader, tree, self.limits)
+            previous = self.store.newest()
+            known = None if previous is None else KnownTree(previous.header.tree, [stored.entry for stored in previous.entries])
+            reading = read_tree(reader, tree, self.limits, known)
             if reading.violations:
                 first, more = reading.violations[0], len(reading.violations) - 1
                 hint = f"{more} more: {'; '.join(v.cause for v in reading.violations[1:4])}" if more else ""
@@ -79,7 +81,7 @@ class Export:
                 adopted = self._adopt(tree, reading.entries)
                 if adopted is not None:
                     return adopted
-            return self._write(reader, tree, reading.entries)
+            return self._write(reader, _Plan(tree, reading.entries, previous))
 
     def _tree_of_commit(self, reader: ObjectReader) -> str:
         found = reader.kind(self.commit)
@@ -102,11 +104,11 @@ class Export:
             return None
         return self._record(Manifest(self._header(tree, found, check.pointers), _ordered(found)), written=0)
 
-    def _write(self, reader: ObjectReader, tree: str, entries: Sequence[TreeEntry]) -> Exported:
+    def _write(self, reader: ObjectReader, plan: "_Plan") -> Exported:
         temporary = self.store.temporary(self.commit)
         try:
             with open_directory(temporary) as root:
-                manifest, written = self._fill(reader, tree, entries, root)
+                manifest, written = self._fill(reader, plan, root)
                 crash_point("export.written")
                 sync_file_system(root)
             crash_point("export.synced")
@@ -121,41 +123,36 @@ class Export:
         sync_directory(self.store.versions)
         return Exported(manifest.header, written)
 
-    def _fill(self, reader: ObjectReader, tree: str, entries: Sequence[TreeEntry], root: int) -> tuple[Manifest, int]:
+    def _fill(self, reader: ObjectReader, plan: "_Plan", root: int) -> tuple[Manifest, int]:
+        self._check_size(reader, plan)
         writer = TreeWriter(root, self.stop)
-        with self._previous() as (previous, manifest):
-            known = {stored.entry.object_id: stored.size for stored in manifest.entries} if manifest is not None else {}
-            self._check_size(reader, entries, known)
-            writer.make_directories(entries)
-            linked = writer.link_unchanged(entries, previous) if previous is not None else {}
-        missing = [entry for entry in entries if entry.path not in linked and entry.kind is not Kind.DIRECTORY]
+        writer.make_directories(plan.entries)
+        linked = self._link(writer, plan)
+        missing = [entry for entry in plan.entries if entry.path not in linked and entry.kind is not Kind.DIRECTORY]
         writer.write_files(missing, reader)
         writer.write_links(missing, reader)
-        check = Verification(algorithm_of(tree), {entry.path: entry for entry in entries}, linked)
+        check = Verification(algorithm_of(plan.tree), {entry.path: entry for entry in plan.entries}, linked)
         found = check.read(root)
-        if found.tree_id != tree:
+        if found.tree_id != plan.tree:
             raise StorageFailed(
                 f"{self._cannot}: what was written reads back differently, {first_difference(check.expected, found)}",
                 hint="check the content volume and run `git fsck` on the repository",
             )
-        writer.seal(entries)
-        pointers = check.pointers | _known_pointers(manifest)
-        return Manifest(self._header(tree, found, pointers), _ordered(found)), len(missing)
+        writer.seal(plan.entries)
+        pointers = check.pointers | _known_pointers(plan.previous)
+        return Manifest(self._header(plan.tree, found, pointers), _ordered(found)), len(missing)
 
-    @contextmanager
-    def _previous(self) -> Iterator[tuple[Previous | None, Manifest | None]]:
-        manifest = self.store.newest()
-        if manifest is None:
-            yield None, None
-            return
-        with open_directory(self.store.snapshot(manifest.header.commit)) as root:
-            yield Previous.of(root, manifest), manifest
+    def _link(self, writer: TreeWriter, plan: "_Plan") -> dict[str, StoredEntry]:
+        if plan.previous is None:
+            return {}
+        with open_directory(self.store.snapshot(plan.previous.header.commit)) as source:
+            return writer.link_unchanged(plan.entries, Previous.of(source, plan.previous))
 
-    def _check_size(self, reader: ObjectReader, entries: Sequence[TreeEntry], known: Mapping[str, int]) -> None:
-        sizes = dict(known)
-        unknown = list({entry.object_id for entry in entries if entry.kind is not Kind.DIRECTORY} - sizes.keys())
+    def _check_size(self, reader: ObjectReader, plan: "_Plan") -> None:
+        sizes = {stored.entry.object_id: stored.size for stored in plan.previous.entries} if plan.previous is not None else {}
+        unknown = list({entry.object_id for entry in plan.entries if entry.kind is not Kind.DIRECTORY} - sizes.keys())
         sizes.update(zip(unknown, reader.sizes(unknown), strict=True))
-        violation = size_violation(entries, sizes, self.limits)
+        violation = size_violation(plan.entries, sizes, self.limits)
         if violation is not None:
             raise SnapshotUnexportable(f"{self._cannot}: {violation}", path=violation.path)
 
@@ -168,6 +165,15 @@ class Export:
     def _record(self, manifest: Manifest, *, written: int) -> Exported:
         write_manifest(self.store.manifest(self.commit), manifest)
         return Exported(manifest.header, written)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What is to be written: the tree, its entries, and the snapshot to share files with."""
+
+    tree: str
+    entries: Sequence[TreeEntry]
+    previous: Manifest | None
 
 
 def verifies(store: SnapshotStore, commit: str, known: dict[Inode, str]) -> bool:

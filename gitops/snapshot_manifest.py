@@ -1,7 +1,7 @@
 """The manifest of a snapshot: what was verified when it appeared.
 
 Owns the file `versions/.manifests/<commit>.jsonl`, which lies outside the snapshot so that the snapshot holds the commit's files and nothing else.
-Its first line is a header small enough to be read at each look; the second holds every path with the size and modification time that its file
+Its first line is a header small enough to be read at each look; the second, whose hash the header has, holds every path with the size and modification time that its file
 had when its bytes were checked, so that an unchanged file can be linked without reading it again.
 """
 
@@ -76,8 +76,9 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
         "lfsPointers": list(header.lfs_pointers),
     }
     rows = [[e.entry.path, e.entry.kind.value, e.entry.mode, e.entry.object_id, e.size, e.mtime_ns] for e in manifest.entries]
-    lines = [json.dumps(head, ensure_ascii=False), json.dumps(rows, ensure_ascii=False, separators=(",", ":")), ""]
-    write_file(path, "\n".join(lines).encode())
+    body = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    head["entries"] = hashlib.sha256(body).hexdigest()
+    write_file(path, json.dumps(head, ensure_ascii=False).encode() + b"\n" + body)
 
 
 def read_header(path: Path) -> ManifestHeader | None:
@@ -95,10 +96,11 @@ def read_manifest(path: Path) -> Manifest | None:
     """Return the manifest at `path`; None when there is none or it cannot be understood."""
     try:
         with path.open("rb") as stream:
-            header = _header(json.loads(stream.readline(_HEADER_LIMIT_BYTES)))
-            rows = json.loads(stream.readline())
-        if header is None:
+            head = json.loads(stream.readline(_HEADER_LIMIT_BYTES))
+            header, body = _header(head), stream.readline()
+        if header is None or hashlib.sha256(body).hexdigest() != head["entries"]:
             return None
+        rows = json.loads(body)
         entries = tuple(StoredEntry(TreeEntry(path, _KINDS[kind], mode, object_id), size, mtime) for path, kind, mode, object_id, size, mtime in rows)
     except FileNotFoundError:
         return None

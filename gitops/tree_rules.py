@@ -6,6 +6,7 @@ is done with them.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -104,13 +105,32 @@ class ObjectSource(Protocol):
         """Yield the raw content of each object, in the order asked; None for one that is larger than `limit_bytes`."""
 
 
-def read_tree(source: ObjectSource, tree_id: str, limits: SnapshotLimits) -> TreeReading:
+class KnownTree:
+    """The entries of a tree that kept every rule, ordered by path: what another tree shares with it need not be read again."""
+
+    def __init__(self, tree_id: str, entries: Sequence[TreeEntry]) -> None:
+        self._entries = entries
+        self._paths = [entry.path for entry in entries]
+        self._ids = {entry.path: entry.object_id for entry in entries if entry.kind is Kind.DIRECTORY}
+        self._ids[""] = tree_id
+
+    def below(self, path: str, tree_id: str) -> Sequence[TreeEntry] | None:
+        """Return all that lies below the directory at `path` (empty: the root) if it is the same tree as here; None otherwise."""
+        if self._ids.get(path) != tree_id:
+            return None
+        if not path:
+            return self._entries
+        # All paths below "a" lie between "a/" and "a0": "0" is the character after the slash.
+        return self._entries[bisect_left(self._paths, f"{path}/") : bisect_left(self._paths, f"{path}0")]
+
+
+def read_tree(source: ObjectSource, tree_id: str, limits: SnapshotLimits, known: KnownTree | None = None) -> TreeReading:
     """Walk a tree from its root and check every rule but the sizes of files, which `size_violation` checks.
 
-    Reads tree objects and symlink targets only, a level at a time; stops early at the limits, so a tree that unfolds to more than memory holds
-    costs little.
+    Reads tree objects and symlink targets only, a level at a time, and no directory that `known` has at the same place; stops early at the limits,
+    so a tree that unfolds to more than memory holds costs little.
     """
-    walk = _Walk(source, limits, id_bytes=len(tree_id) // 2)
+    walk = _Walk(source, limits, known, id_bytes=len(tree_id) // 2)
     walk.run(tree_id)
     if not walk.violations:
         walk.check_links()
@@ -148,18 +168,20 @@ def parse_tree(raw: bytes, id_bytes: int) -> Iterator[tuple[bytes, bytes, str]]:
 class _Walk:
     """One walk: collects entries and violations level by level."""
 
-    def __init__(self, source: ObjectSource, limits: SnapshotLimits, *, id_bytes: int) -> None:
+    def __init__(self, source: ObjectSource, limits: SnapshotLimits, known: KnownTree | None, *, id_bytes: int) -> None:
         self.entries: list[TreeEntry] = []
         self.violations: list[Violation] = []
         self._source = source
         self._limits = limits
+        self._known = known
         self._id_bytes = id_bytes
         self._files = 0
         self._directories = 0
         self._full = False
 
     def run(self, tree_id: str) -> None:
-        level = [("", tree_id)]
+        level: list[tuple[str, str]] = []
+        self._descend("", tree_id, level)
         depth = 1
         while level and not self._full:
             if depth > MAX_DEPTH:
@@ -211,7 +233,7 @@ class _Walk:
             self._report(path, Rule.COLLISION, cause, f"rename one of them, {_AGAIN}")
             return None
         seen[folded] = text
-        if len(name) > MAX_NAME_BYTES or len(path.encode()) > MAX_PATH_BYTES:
+        if len(name) > MAX_NAME_BYTES or (len(path) * 4 > MAX_PATH_BYTES and len(path.encode()) > MAX_PATH_BYTES):
             cause = f"path '{shown(path)}' is too long (at most {MAX_PATH_BYTES} bytes, and {MAX_NAME_BYTES} a name)"
             self._report(path, Rule.PATH_LENGTH, cause, f"shorten it, {_AGAIN}")
             return None
@@ -239,14 +261,26 @@ class _Walk:
     def _add(self, entry: TreeEntry, below: list[tuple[str, str]]) -> None:
         self.entries.append(entry)
         if entry.kind is Kind.DIRECTORY:
-            below.append((entry.path, entry.object_id))
-            self._directories += 1
-            if self._directories > self._limits.max_files:
-                self._too_many("directories")
+            self._count(files=0, directories=1)
+            self._descend(entry.path, entry.object_id, below)
         else:
-            self._files += 1
-            if self._files > self._limits.max_files:
-                self._too_many("files")
+            self._count(files=1, directories=0)
+
+    def _descend(self, path: str, tree_id: str, below: list[tuple[str, str]]) -> None:
+        """Take over what is known of a directory, or leave it to be read in its turn."""
+        known = self._known.below(path, tree_id) if self._known is not None else None
+        if known is None:
+            below.append((path, tree_id))
+            return
+        directories = sum(entry.kind is Kind.DIRECTORY for entry in known)
+        self.entries.extend(known)
+        self._count(files=len(known) - directories, directories=directories)
+
+    def _count(self, *, files: int, directories: int) -> None:
+        self._files += files
+        self._directories += directories
+        if max(self._files, self._directories) > self._limits.max_files and not self._full:
+            self._too_many("files" if self._files > self._limits.max_files else "directories")
 
     def _too_many(self, what: str) -> None:
         cause = f"the tree holds more than {self._limits.max_files} {what}"

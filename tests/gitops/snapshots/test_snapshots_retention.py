@@ -130,7 +130,7 @@ async def test_leftovers_are_swept(five: list[Snapshot], project: ProjectKey, sn
     assert len(list((versions / ".manifests").iterdir())) == 5
 
 
-@pytest.mark.parametrize("damage", ["bytes", "size", "mode", "gone", "added", "link", "pipe", "manifest", "digest"])
+@pytest.mark.parametrize("damage", ["bytes", "size", "mode", "gone", "added", "link", "pipe", "manifest", "digest", "entries"])
 async def test_scrub_finds_damage(five: list[Snapshot], project: ProjectKey, snapshots: Snapshots, damage: str) -> None:
     """A snapshot that differs from its commit in any way is set aside and exported again; its time and size may look untouched."""
     victim = five[2]
@@ -158,6 +158,8 @@ async def test_scrub_finds_damage(five: list[Snapshot], project: ProjectKey, sna
             os.mkfifo(own)
         case "manifest":
             manifest.unlink()
+        case "entries":
+            manifest.write_text(manifest.read_text().replace('"d/own"', '"d/OWN"'))
         case _:
             manifest.write_text(manifest.read_text().replace(victim.digest, "sha256:0"))
     assert await snapshots.scrub(project) == [victim.commit]

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gitops.tree_names import fold, name_problem
-from gitops.tree_rules import Kind, Rule, SnapshotLimits, parse_tree, read_tree, size_violation
+from gitops.tree_rules import Kind, KnownTree, Rule, SnapshotLimits, parse_tree, read_tree, size_violation
 
 if TYPE_CHECKING:
-    from tests.gitops.snapshots.conftest import Forge
+    from tests.gitops.snapshots.conftest import Forge, Node
 
 LIMITS = SnapshotLimits(max_files=50, max_bytes=1000)
 HFS = "\u200c"
@@ -247,6 +247,21 @@ def test_entries_are_ordered_and_complete(forge: Forge, both_formats: str) -> No
         ("l", "symlink"),
     ]
     assert {len(entry.object_id) for entry in reading.entries} == {40 if both_formats == "sha1" else 64}
+
+
+def test_what_is_known_is_not_read_again(forge: Forge) -> None:
+    """Directories that a known tree has at the same place are taken from it, and the result is the same as without it, limits included."""
+    files: dict[str, bytes | Node] = {"a/x/1": b"1", "a/2": b"2", "a.b": b"3", "a0": b"4", "b/x/1": b"5", "b/l": forge.link("x/1")}
+    old = forge.files(files)
+    known = KnownTree(old, read_tree(forge, old, LIMITS).entries)
+    new = forge.files({**files, "b/new": b"6", "c/x/1": b"1"})
+    for tree, unread in ((old, [old]), (new, [forge.git("rev-parse", f"{old}:a"), forge.git("rev-parse", f"{old}:b/x")])):
+        expected = read_tree(forge, tree, LIMITS)
+        kept = {object_id: forge.objects.pop(object_id) for object_id in unread}
+        assert read_tree(forge, tree, LIMITS, known) == expected
+        forge.objects.update(kept)
+    violations = read_tree(forge, old, SnapshotLimits(max_files=5), known).violations
+    assert [violation.rule for violation in violations] == [Rule.FILES]
 
 
 def test_parse_tree_keeps_duplicates() -> None:
