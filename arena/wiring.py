@@ -40,6 +40,7 @@ from reconcile.project import ProjectReconciler
 from reconcile.run import RunReconciler, RunWorld
 from reconcile.runtime.controller import Controller
 from reconcile.runtime.reflector import by_owner
+from reconcile.sweep import Sweep
 
 SHUTDOWN_S = 3
 
@@ -109,7 +110,7 @@ class LocalArena:
         controllers = self._controllers(parts, world)
         async with asyncio.TaskGroup() as group:
             background = [group.create_task(controller.run()) for controller in controllers]
-            background.append(group.create_task(runner.run()))
+            background += [group.create_task(runner.run()), group.create_task(Sweep(parts.cluster, world, self._clock).run())]
             if not self._settings.redis_url:
                 background.append(group.create_task(self._queue_server.supervise()))
             with _stop_on_signals(server):

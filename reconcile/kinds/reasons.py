@@ -296,6 +296,7 @@ class EventReason(Reason):
         "a snapshot holds Git LFS pointers as they are",
         "Commit the file itself if the run reads it.",
     )
+    BUNDLE_WARNING = ("BundleWarning", _RUN, "a file of the bundle sets what has no effect", "Remove it, or read what `arena validate` says of it.")
     QUEUE_REBUILT = ("QueueRebuilt", _RUN, "the queue's store had lost items, and they were put again", "Make the store append-only and noeviction.")
     QUEUE_UNSAFE = (
         "QueueUnsafe",

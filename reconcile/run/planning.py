@@ -5,6 +5,7 @@ Source: survival.md, step 2.
 """
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 from engine import errors as engine_errors
@@ -18,12 +19,13 @@ from reconcile.cluster.port import ARENA_RUN, WORKSPACE
 from reconcile.errors import Waiting
 from reconcile.kinds.admission import spec_problems
 from reconcile.kinds.not_supported import unsupported_fields
-from reconcile.kinds.reasons import RunReason
+from reconcile.kinds.reasons import EventReason, RunReason
 from reconcile.run.mocking import mock_override
+from reconcile.run.ownership import Owner, claim, move_aside
 from reconcile.run.providers import resolve_providers
 from reconcile.run.scope import RunRefused, RunScope
 
-OWNER_FILE = ".owner"
+SHOWN_WARNINGS = 10
 
 _REASONS: tuple[tuple[type[ArenaError], str], ...] = (
     (engine_errors.ArenaFileNotFound, RunReason.ARENA_FILE_NOT_FOUND),
@@ -77,7 +79,7 @@ async def make_the_plan(run: RunScope) -> None:
         run.plan = await _read(run, pinned["digest"])
         return
     await claim_output(run)
-    plan = await _plan(run)
+    plan, warnings = await _plan(run)
     crash_point("plan.made")
     await asyncio.to_thread(write_file, plan_file(run.output, plan.digest), plan.to_bytes())
     crash_point("plan.written")
@@ -91,6 +93,8 @@ async def make_the_plan(run: RunScope) -> None:
     run.status["outputPath"] = run.world.volume.relative(run.namespace, run.output)
     await run.scope.save()
     run.plan = plan
+    for warning in (*warnings, *plan.warnings)[:SHOWN_WARNINGS]:
+        await run.scope.event("Warning", EventReason.BUNDLE_WARNING, warning)
 
 
 def plan_file(output: Path, digest: str) -> Path:
@@ -98,7 +102,7 @@ def plan_file(output: Path, digest: str) -> Path:
     return output / f"plan-{digest.removeprefix('sha256:')}.json"
 
 
-async def _plan(run: RunScope) -> Plan:
+async def _plan(run: RunScope) -> tuple[Plan, Sequence[str]]:
     source = run.status["source"]
     template = run.template
     request = PlanRequest(
@@ -119,11 +123,11 @@ async def _plan(run: RunScope) -> Plan:
         raise RunRefused(reason, error.message, hint=error.hint) from error
 
 
-def _plan_from_disk(path: Path, request: PlanRequest, options: WorkerOptions) -> Plan:
+def _plan_from_disk(path: Path, request: PlanRequest, options: WorkerOptions) -> tuple[Plan, Sequence[str]]:
     bundle = load_bundle(path, request.arena_file)
     plan = make_plan(bundle, request, options)
     check_supported(bundle, plan)
-    return plan
+    return plan, bundle.warnings
 
 
 def _options(run: RunScope) -> WorkerOptions:
@@ -162,34 +166,11 @@ async def _read(run: RunScope, digest: str) -> Plan:
 
 async def claim_output(run: RunScope) -> None:
     """Make the run's directory its own. One that a dead run of the same name left is moved aside; a living one's is waited for."""
-    owner = await asyncio.to_thread(_claim, run.output, run.uid, run.world.installation)
-    if owner is None:
+    mine = Owner(run.uid, run.world.installation)
+    owner = await asyncio.to_thread(claim, run.output, mine)
+    if owner == mine:
         return
-    if any(other["metadata"]["uid"] == owner for other in (await run.cluster.list(ARENA_RUN, run.namespace)).items):
-        raise Waiting(RunReason.STORAGE_FAILED, f"directory '{run.output.name}' belongs to another run that still exists ({owner})")
-    await asyncio.to_thread(_move_aside, run.output, owner)
-    await asyncio.to_thread(_claim, run.output, run.uid, run.world.installation)
-
-
-def _claim(output: Path, uid: str, installation: str) -> str | None:
-    """Return None when the directory is ours now, otherwise the uid of its owner."""
-    output.mkdir(mode=0o750, parents=True, exist_ok=True)
-    marker = output / OWNER_FILE
-    if not marker.exists():
-        write_file(marker, f"{uid} {installation}\n".encode())
-    owner = owner_of(output)
-    return None if owner == uid else owner
-
-
-def owner_of(output: Path) -> str:
-    """Return the uid that a run directory belongs to, "" when nothing says so."""
-    try:
-        return (output / OWNER_FILE).read_text(encoding="ascii").split(" ")[0].strip()
-    except OSError:
-        return ""
-
-
-def _move_aside(output: Path, owner: str) -> None:
-    trash = output.parent / ".trash"
-    trash.mkdir(exist_ok=True)
-    output.rename(trash / f"{output.name}-{owner}")
+    if any(other["metadata"]["uid"] == owner.uid for other in (await run.cluster.list(ARENA_RUN, run.namespace)).items):
+        raise Waiting(RunReason.STORAGE_FAILED, f"directory '{run.output.name}' belongs to another run that still exists ({owner.uid})")
+    await asyncio.to_thread(move_aside, run.output, owner)
+    await asyncio.to_thread(claim, run.output, mine)

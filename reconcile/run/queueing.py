@@ -23,6 +23,8 @@ async def pin_queue(run: RunScope) -> None:
     if not run.status.get("queue"):
         run.status["queue"] = {"source": "Default", "serviceGroup": run.template.service_group or ""}
         await run.scope.save()
+        for fault in await run.world.queue.check():
+            await run.scope.event("Warning", EventReason.QUEUE_UNSAFE, fault)
     lost = bool(run.status.get("workers")) and not await _known(run)
     budget = run.template.budget_limit
     meta = RunMeta(plan.digest, len(plan.items), run.world.installation, float(budget) if budget else None)

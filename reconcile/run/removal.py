@@ -13,7 +13,7 @@ from reconcile.cluster.port import JOB
 from reconcile.errors import NotFound
 from reconcile.kinds.names import OUTPUT_FINALIZER, RUN_FINALIZER
 from reconcile.kinds.reasons import RunReason
-from reconcile.run.planning import owner_of
+from reconcile.run.ownership import read_owner
 from reconcile.run.scope import RunScope
 from reconcile.run.stopping import STOP_WORDS, end_workers
 from reconcile.runtime.reconciler import Progressing, Result, Silent
@@ -50,5 +50,6 @@ async def _workers_left(run: RunScope) -> bool:
 
 def _remove_output(run: RunScope) -> None:
     """Remove the run's directory if it is this run's; another's stays."""
-    if owner_of(run.output) == run.uid:
+    owner = read_owner(run.output)
+    if owner is not None and owner.uid == run.uid:
         shutil.rmtree(run.output, ignore_errors=True)

@@ -57,8 +57,12 @@ async def find_job(run: RunScope) -> dict[str, Any] | None:
 
 
 async def _create(run: RunScope) -> None:
-    run.status.setdefault("workers", _workers(run))
-    await run.scope.save()
+    if "workers" not in run.status:
+        run.status["workers"] = _workers(run)
+        await run.scope.save()
+        asked = run.template.workers.replicas
+        if run.world.max_workers and asked > run.world.max_workers:
+            await run.scope.event("Normal", EventReason.WORKERS_REDUCED, f"{asked} workers were asked for, and {run.world.max_workers} may run here")
     try:
         await run.cluster.create(worker_job(_spec(run)))
     except AlreadyExists as error:

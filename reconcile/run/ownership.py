@@ -1,0 +1,48 @@
+"""Whose a run directory is: the marker `.owner` with the run's uid and the installation's id.
+
+Owns `arena/runs/<run>/.owner` and the `.trash` beside the runs. Source: survival.md, "Names and causes".
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from foundation.files import write_file
+
+_MARKER = ".owner"
+_TRASH = ".trash"
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The run that a directory belongs to, and the installation that the run belongs to."""
+
+    uid: str
+    installation: str
+
+
+def read_owner(directory: Path) -> Owner | None:
+    """Return whose a directory is; None when nothing says so."""
+    try:
+        uid, _, installation = (directory / _MARKER).read_text(encoding="ascii").strip().partition(" ")
+    except (OSError, UnicodeDecodeError):
+        return None
+    return Owner(uid, installation)
+
+
+def claim(directory: Path, owner: Owner) -> Owner:
+    """Make the directory `owner`'s unless it is somebody's already; return whose it is now.
+
+    Raises:
+        OSError: it cannot be made or marked.
+    """
+    directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+    if read_owner(directory) is None:
+        write_file(directory / _MARKER, f"{owner.uid} {owner.installation}\n".encode())
+    return read_owner(directory) or owner
+
+
+def move_aside(directory: Path, owner: Owner) -> None:
+    """Move a dead run's directory into `.trash`, where nothing uses it."""
+    trash = directory.parent / _TRASH
+    trash.mkdir(exist_ok=True)
+    directory.rename(trash / f"{directory.name}-{owner.uid}")

@@ -1,0 +1,102 @@
+"""What runs left behind that no deletion will take along: keys, directories and keep-refs of uids that are gone.
+
+A finalizer normally does this work. It does not when an object was removed by force, or while the queue was down. Only what carries this
+installation's id is touched, and only after it has been without a run for an hour without interruption.
+Source: survival.md, step 9.
+"""
+
+import asyncio
+import contextlib
+import shutil
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from engine.errors import QueueUnavailable
+from engine.items import RunUID
+from foundation.clock import Clock
+from gitops.content import ProjectKey
+from reconcile.cluster.port import ARENA_PROJECT, ARENA_RUN, Cluster
+from reconcile.run.ownership import Owner, read_owner
+from reconcile.run.scope import RunWorld
+
+GONE_FOR_S = 3600.0
+EVERY_S = 600.0
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Leftover:
+    """One thing that belongs to a uid, and how to remove it."""
+
+    uid: str
+    what: str
+    remove: Callable[[], Awaitable[None]]
+
+
+class Sweep:
+    """Looks for leftovers every ten minutes."""
+
+    def __init__(self, cluster: Cluster, world: RunWorld, clock: Clock) -> None:
+        self._cluster = cluster
+        self._world = world
+        self._clock = clock
+        self._gone_since: dict[str, float] = {}
+
+    async def run(self) -> None:
+        """Sweep until cancelled. An error of one sweep is logged; the next one finds the same work."""
+        while True:
+            await self._clock.sleep(EVERY_S)
+            try:
+                await self.sweep()
+            except Exception:  # noqa: BLE001 - one failed sweep must not end the next
+                _log.exception("sweep.failed")
+
+    async def sweep(self) -> list[str]:
+        """Look once, remove what has been an orphan for an hour, and return what was removed."""
+        leftovers = await self._leftovers()
+        alive = {run["metadata"]["uid"] for run in (await self._cluster.list(ARENA_RUN)).items}
+        now = self._clock.monotonic()
+        orphans = {leftover.uid for leftover in leftovers} - alive
+        self._gone_since = {uid: self._gone_since.get(uid, now) for uid in orphans}
+        removed = []
+        for leftover in leftovers:
+            if now - self._gone_since.get(leftover.uid, now) >= GONE_FOR_S:
+                await leftover.remove()
+                removed.append(leftover.what)
+                _log.info("leftover.removed", what=leftover.what, uid=leftover.uid)
+        return removed
+
+    async def _leftovers(self) -> list[_Leftover]:
+        # Listed before the runs are: what a run makes between the two listings is never taken for an orphan.
+        return [*await self._keys(), *await self._directories(), *await self._refs()]
+
+    async def _keys(self) -> list[_Leftover]:
+        queue = self._world.queue
+        with contextlib.suppress(QueueUnavailable):
+            return [_Leftover(uid, f"queue keys of {uid}", _call(queue.drop, RunUID(uid))) for uid in await queue.runs()]
+        return []
+
+    async def _directories(self) -> list[_Leftover]:
+        owned = await asyncio.to_thread(self._owned_directories)
+        return [_Leftover(owner.uid, f"directory {path.name}", _call(asyncio.to_thread, shutil.rmtree, path, True)) for path, owner in owned]  # noqa: FBT003 - ignore_errors
+
+    def _owned_directories(self) -> list[tuple[Path, Owner]]:
+        found = [(path, read_owner(path)) for path in self._world.volume.root.glob("*/*/arena/runs/*") if path.is_dir()]
+        return [(path, owner) for path, owner in found if owner is not None and owner.installation == self._world.installation]
+
+    async def _refs(self) -> list[_Leftover]:
+        repositories, leftovers = self._world.repositories, []
+        for project in (await self._cluster.list(ARENA_PROJECT)).items:
+            key = ProjectKey(project["metadata"]["namespace"], project["metadata"]["name"])
+            if await repositories.exists(key):
+                leftovers += [
+                    _Leftover(uid, f"keep-ref of {uid} in {key}", _call(repositories.unpin, key, uid)) for uid in await repositories.pins(key)
+                ]
+        return leftovers
+
+
+def _call(function: Callable[..., Awaitable[None]], *arguments: object) -> Callable[[], Awaitable[None]]:
+    return lambda: function(*arguments)
