@@ -39,7 +39,7 @@ async def repack(repository: Path) -> None:
 def sweep_repository(repository: Path, *, lock_age_s: float = STALE_LOCK_S, file_age_s: float = STALE_FILE_S) -> list[str]:
     """Remove leftovers of killed processes and return their names, relative to the repository.
 
-    A receive-pack that is dead leaves nothing that anybody needs, so quarantines go at the lock's age too.
+    Every receive-pack holds the repository's lock for as long as it lives, so its quarantines go whatever their age.
     """
     removed = []
     for path, age_s in _leftovers(repository, lock_age_s, file_age_s):
@@ -64,12 +64,12 @@ def _leftovers(repository: Path, lock_age_s: float, file_age_s: float) -> Iterat
         if path.name != "arena.lock":
             yield path, lock_age_s
     for path in objects.glob("tmp_objdir-*"):
-        yield path, lock_age_s
+        yield path, 0.0
     for path in packs.glob("*.keep"):
         # receive-pack keeps a new pack until its ref is written; a .keep of that kind without a receive-pack would exempt the pack for ever.
         with contextlib.suppress(OSError):
             if path.read_bytes().startswith(_RECEIVE_PACK_MARK):
-                yield path, lock_age_s
+                yield path, 0.0
     for pattern in ("tmp_*", ".tmp-*"):
         for path in (*packs.glob(pattern), *objects.glob(f"[0-9a-f][0-9a-f]/{pattern}")):
             yield path, file_age_s

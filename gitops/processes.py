@@ -7,6 +7,7 @@ Owns how a git process is started, fed, limited and ended. No process reads a us
 import asyncio
 import contextlib
 import os
+import re
 import resource
 import shutil
 import signal
@@ -18,9 +19,12 @@ from pathlib import Path
 
 from gitops.errors import GitFailed
 
+OLDEST_GIT = (2, 39)
 STDERR_LIMIT_BYTES = 4096
 TERMINATE_GRACE_S = 5.0
 STREAM_LIMIT_BYTES = 256 * 1024
+
+_VERSION = re.compile(r"git version (\d+)\.(\d+)")
 
 FENCED_SETTINGS: Mapping[str, str] = {
     "core.fsync": "all",
@@ -226,6 +230,21 @@ async def run_git(command: GitCommand, *, stdin: bytes = b"", timeout_s: float =
         cause = process.errors.splitlines()[-1] if process.errors else f"exit status {status}"
         raise GitFailed(f"cannot run git '{name}': {cause}", stderr=process.errors, status=status)
     return data
+
+
+async def check_git() -> tuple[int, int]:
+    """Return the installed version of git as (major, minor).
+
+    Raises:
+        GitFailed: git is missing, or older than 2.39.
+    """
+    said = (await run_git(GitCommand(["version"]), timeout_s=10.0)).decode("utf-8", "replace")
+    found = _VERSION.search(said)
+    version = (int(found[1]), int(found[2])) if found else (0, 0)
+    if version < OLDEST_GIT:
+        needed = ".".join(str(part) for part in OLDEST_GIT)
+        raise GitFailed(f"cannot use git: git {version[0]}.{version[1]} is too old", hint=f"install git {needed} or newer")
+    return version
 
 
 async def _feed(process: GitProcess, data: bytes) -> None:

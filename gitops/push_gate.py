@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Self
 
+from foundation.errors import ArenaError
 from gitops.errors import GitFailed, PushRefused
 from gitops.inspection import printable
 
@@ -85,7 +86,7 @@ class PushGate:
             os.write(self._answer, f"{answer}\n".encode())
 
 
-def one_line(error: PushRefused | GitFailed) -> str:
+def one_line(error: ArenaError) -> str:
     """Return the refusal as the user's client prints it: one line with the remedy."""
     text = f"error: {error.message}; {error.hint}" if error.hint else f"error: {error.message}"
     return printable(text)[:_ANSWER_LIMIT_CHARACTERS]

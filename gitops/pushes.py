@@ -15,13 +15,13 @@ import structlog
 
 from foundation.crash import crash_point
 from gitops.content import ProjectKey
-from gitops.errors import GitFailed, PushRefused, UnknownProject
+from gitops.errors import GitFailed, PushRefused, RepositoryBusy, StorageFailed, UnknownProject
 from gitops.exchange import Exchange, together
 from gitops.fetches import protocol_environment
 from gitops.pktline import BadLine
 from gitops.processes import STREAM_LIMIT_BYTES, GitCommand, GitProcess, git_process
 from gitops.push_check import Quarantine, check_push
-from gitops.push_gate import PushGate
+from gitops.push_gate import PushGate, one_line
 from gitops.push_policy import Refusal, explain_report, receive_settings, refuse_commands, refuse_pack_size
 from gitops.receive_protocol import PushRequest, PushRequestReader, ReportFilter, refusal
 from gitops.repositories import Repositories
@@ -69,7 +69,7 @@ class Pushes:
             refused = refuse_commands(request.commands, access.policy)
             if refused is None and request.commands:
                 repository = self.repositories.volume.repository(access.project)
-                refused = await self._receive(exchange, body, _Incoming(request, portions, protocol, access, repository))
+                refused = await self._try(exchange, body, _Incoming(request, portions, protocol, access, repository))
             if refused is not None:
                 # A client listens only after it has sent everything, so the rest is read and forgotten.
                 async for _ in portions:
@@ -78,6 +78,16 @@ class Pushes:
             log.info("push refused", project=str(access.project), cause=refused.words[0])
             await exchange.write(refusal(request, refused.causes, refused.words))
         await exchange.finish()
+
+    async def _try(self, exchange: Exchange, body: RequestBody, incoming: _Incoming) -> Refusal | None:
+        try:
+            return await self._receive(exchange, body, incoming)
+        except (GitFailed, RepositoryBusy, StorageFailed) as error:
+            # git prints what a report says, and of a status code only the number.
+            if exchange.started or not incoming.request.has_side_band:
+                raise
+            log.error("push failed", project=str(incoming.access.project), cause=error.message, stderr=getattr(error, "stderr", ""))  # noqa: TRY400 - said in full
+            return Refusal({command.ref: "the server could not take it" for command in incoming.request.commands}, [one_line(error)])
 
     async def _receive(self, exchange: Exchange, body: RequestBody, incoming: _Incoming) -> Refusal | None:
         project = incoming.access.project

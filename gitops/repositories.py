@@ -240,7 +240,8 @@ class Repositories:
 
     @asynccontextmanager
     async def _exclusive(self, project: ProjectKey, *, wait_s: float) -> AsyncIterator[bool]:
-        lock = await acquire(self.volume.repository(project), self._clock, exclusive=True, wait_s=wait_s)
+        with _storage("lock", project):
+            lock = await acquire(self.volume.repository(project), self._clock, exclusive=True, wait_s=wait_s)
         if lock is None:
             yield False
             return
@@ -249,7 +250,8 @@ class Repositories:
 
     async def _sweep(self, project: ProjectKey) -> None:
         path = self.volume.repository(project)
-        removed = await self._in_thread(lambda: maintenance.sweep_repository(path))
+        with _storage("clear", project):
+            removed = await self._in_thread(lambda: maintenance.sweep_repository(path))
         if removed:
             log.info("leftovers removed", project=str(project), files=removed[:20], count=len(removed))
 
@@ -304,7 +306,10 @@ def _publish(scratch: Path, path: Path) -> None:
 
 
 def _open(path: Path, project: ProjectKey) -> Repo:
+    if not (path / "HEAD").is_file():
+        raise UnknownProject(f"cannot find repository '{project}': it does not exist")
     try:
+        # Told that it is bare, dulwich asks neither the environment nor the parent directories.
         return Repo(path, bare=True)
     except NotGitRepository as error:
         raise UnknownProject(f"cannot find repository '{project}': it does not exist") from error

@@ -1,6 +1,6 @@
 """The push policy, met by the real git client."""
 
-import random
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -129,7 +129,7 @@ def _commit_text(tree: bytes, author: bytes) -> bytes:
         pytest.param(b"<jane@example.com> 1112911993 +0000", id="missingNameBeforeEmail"),
     ],
 )
-async def test_harmless_fault_of_an_old_history_is_let_in(server: GitServer, git: GitClient, work: Path, forge: Forge, author: bytes) -> None:
+async def test_harmless_fault_of_an_old_history_is_let_in(git: GitClient, work: Path, forge: Forge, author: bytes) -> None:
     """Commits of bygone tools are accepted; git says what is wrong with them."""
     tree = forge.tree((FILE, b"a", forge.blob(b"a")))
     old = forge.raw_commit(_commit_text(tree, author))
@@ -166,7 +166,7 @@ async def test_large_file_is_refused_by_path(server: GitServer, git: GitClient, 
 async def test_large_pack_is_refused_readably(server: GitServer, git: GitClient, work: Path) -> None:
     """A pack over the limit gets words, not a status code, though the client only listens after it has sent everything."""
     server.authority.allow(max_pack_bytes=200_000)
-    commit = await git.commit(work, {"noise.bin": random.Random(7).randbytes(2_000_000)})
+    commit = await git.commit(work, {"noise.bin": os.urandom(2_000_000)})
     run = await git("-c", "http.postBuffer=65536", "push", "origin", f"{commit}:refs/heads/main", cwd=work, check=False)
     await assert_refused(server, run, "its pack is larger than 200000 bytes")
 
@@ -242,6 +242,13 @@ def test_damaged_pack_is_explained() -> None:
     words, unpack = explain_report({"unpack": "index-pack abnormal exit"}, ["fatal: early EOF"], PushPolicy())
     assert "run `git fsck`" in words[0]
     assert unpack == "index-pack abnormal exit"
+
+
+def test_full_volume_is_explained() -> None:
+    """A server without space says so, and does not call the pack damaged."""
+    words, unpack = explain_report({"unpack": "index-pack abnormal exit"}, ["fatal: write error: No space left on device"], PushPolicy())
+    assert "no space left on device on the server" in words[0]
+    assert unpack == "no space left on device"
 
 
 def test_git_itself_is_the_second_line() -> None:

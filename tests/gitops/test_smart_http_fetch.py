@@ -1,7 +1,7 @@
 """Fetching with the real git client."""
 
 import asyncio
-import random
+import os
 from pathlib import Path
 
 import pytest
@@ -9,11 +9,11 @@ import pytest
 from tests.gitops.conftest import PROJECT, GitClient, GitServer, git_children, until
 from tests.gitops.test_smart_http_push import close
 
-FILES = {"config.arena.yaml": "kind: Arena\n", "prompts/a.yaml": "a\n", "data.bin": bytes(range(256)) * 40}
+FILES: dict[str, str | bytes] = {"config.arena.yaml": "kind: Arena\n", "prompts/a.yaml": "a\n", "data.bin": bytes(range(256)) * 40}
 
 
 @pytest.fixture
-async def history(server: GitServer, git: GitClient, work: Path) -> list[str]:
+async def history(git: GitClient, work: Path) -> list[str]:
     """Three commits on main."""
     commits = [await git.commit(work, FILES), await git.commit(work, {"prompts/a.yaml": "b\n"}), await git.commit(work, {"c.txt": "c\n"})]
     await git("push", "-q", "origin", "main", cwd=work)
@@ -56,7 +56,8 @@ async def test_partial_clone_fetches_what_it_checks_out(server: GitServer, git: 
     assert (await git("show", f"{history[0]}:prompts/a.yaml", cwd=clone)).out == "a\n"
 
 
-async def test_long_negotiation_is_compressed(server: GitServer, git: GitClient, work: Path, history: list[str], tmp_path: Path) -> None:
+@pytest.mark.usefixtures("history")
+async def test_long_negotiation_is_compressed(server: GitServer, git: GitClient, work: Path, tmp_path: Path) -> None:
     """A client with much of its own history sends gzip bodies in several rounds, and gets what it lacks."""
     clone = tmp_path / "clone"
     await git("clone", "-q", server.url(), str(clone))
@@ -105,7 +106,7 @@ async def test_sha256_repository(server: GitServer, git: GitClient, tmp_path: Pa
 
 async def test_client_that_leaves_ends_its_git(server: GitServer, git: GitClient, work: Path) -> None:
     """A clone whose client is gone costs nothing more: no process of it is left, not even a zombie."""
-    commit = await git.commit(work, {"noise.bin": random.Random(3).randbytes(12 << 20)})
+    commit = await git.commit(work, {"noise.bin": os.urandom(12 << 20)})
     await git("push", "-q", "origin", "main", cwd=work)
     host, _, port = server.address.partition(":")
     reader, writer = await asyncio.open_connection(host, int(port), limit=1024)

@@ -2,7 +2,7 @@
 
 import asyncio
 import gzip
-import random
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -105,7 +105,7 @@ async def test_chunked_body_over_the_limit_is_refused(server: GitServer) -> None
     reader, writer = await asyncio.open_connection(host, int(port))
     head = "Host: x\r\nTransfer-Encoding: chunked\r\nContent-Type: application/x-git-receive-pack-request\r\n\r\n"
     command = pktline.encode(f"{'0' * 40} {'1' * 40} refs/heads/dev\0report-status".encode()) + pktline.FLUSH
-    body = command + random.Random(4).randbytes(600_000)
+    body = command + os.urandom(600_000)
     writer.write(f"POST {REPOSITORY}/git-receive-pack HTTP/1.1\r\n{head}".encode() + b"%x\r\n" % len(body) + body + b"\r\n0\r\n\r\n")
     assert (await reader.readline()).startswith(b"HTTP/1.1 413")
     await close(writer)

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-import random
+import os
 from pathlib import Path
 
 import pytest
@@ -82,7 +82,7 @@ async def test_push_in_every_protocol_version(server: GitServer, git: GitClient,
 
 async def test_large_push_arrives_in_chunks(server: GitServer, git: GitClient, work: Path) -> None:
     """A pack larger than the client's buffer comes chunked, after a probe, and is intact."""
-    commit = await git.commit(work, {"noise.bin": random.Random(1).randbytes(3 << 20)})
+    commit = await git.commit(work, {"noise.bin": os.urandom(3 << 20)})
     await git("-c", "http.postBuffer=65536", "push", "-q", "origin", "main", cwd=work)
     assert await server.repositories.head(PROJECT) == commit
     assert "transfer-encoding" in server.authority.headers[-1]
@@ -139,7 +139,7 @@ async def test_client_that_leaves_after_its_push_is_complete(server: GitServer, 
 
 async def test_client_that_breaks_off_leaves_nothing(server: GitServer, git: GitClient, work: Path) -> None:
     """A push whose body breaks off changes nothing, and neither a process nor a quarantine stays."""
-    commit = await git.commit(work, {"noise.bin": random.Random(2).randbytes(300_000)})
+    commit = await git.commit(work, {"noise.bin": os.urandom(300_000)})
     body = await push_body(git, work, commit)
     objects = server.path() / "objects"
     _, writer = await raw_post(server, "git-receive-pack", body[:200_000], length=len(body))
