@@ -110,6 +110,7 @@ class ProjectReconciler:
         snapshot = await self._snapshots.export(project, commit, snapshot_limits(spec.snapshots))
         if (scope.status.get("head") or {}).get("commit") == commit:
             return
+        await self._snapshots.set_head(project, commit)
         summary, refs = await self._repositories.describe(project, commit), await self._repositories.refs(project)
         scope.status["head"] = {
             "commit": commit,
