@@ -119,7 +119,7 @@ class Shift:
         self._begin_waiting()
 
     def _begin_waiting(self) -> None:
-        while self._hand.running < self._manner.concurrency and (lease := self._hand.next_waiting()):
+        while not self._signals.stopping.is_set() and self._hand.running < self._manner.concurrency and (lease := self._hand.next_waiting()):
             self._begin(lease)
 
     def _begin(self, lease: Lease) -> None:

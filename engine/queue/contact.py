@@ -1,7 +1,7 @@
 """How long one process has been in unbroken contact with the store.
 
 Redis counts its own downtime, and a jump of its clock, as idle time of every lease. So leases are taken over only after one lease time during
-which the store answered, ran, and its clock kept pace with ours. Must not know what is asked of the store.
+which the store answered, ran, and its clock did not jump ahead of ours. Must not know what is asked of the store.
 """
 
 from foundation.clock import Clock
@@ -26,9 +26,9 @@ class Contact:
         self._offset_s = None
 
     def read_time(self, store_s: float, *, tolerance_s: float) -> None:
-        """Note the store's clock, in seconds; a jump of more than `tolerance_s` against ours breaks contact."""
+        """Note the store's clock, in seconds; a jump ahead of ours by more than `tolerance_s` breaks contact: it makes every lease look older."""
         offset = store_s - self._clock.monotonic()
-        if self._offset_s is not None and abs(offset - self._offset_s) > tolerance_s:
+        if self._offset_s is not None and offset - self._offset_s > tolerance_s:
             self._since = self._clock.monotonic()
         self._offset_s = offset
 

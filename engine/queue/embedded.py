@@ -27,6 +27,7 @@ MAX_SOCKET_BYTES = 100
 """Longest socket path; the kernels' limits are 107 bytes (Linux) and 103 (macOS)."""
 
 _START_S = 60.0
+_STARTS = 5
 _STOP_S = 10.0
 _PING_S = 2.0
 _STEP_S = 0.02
@@ -58,7 +59,7 @@ class EmbeddedServer:
     """
 
     def __init__(self, state: Path, *, find_binary: Callable[[], Path] | None = None, clock: Clock | None = None) -> None:
-        self._folder = state / "queue"
+        self._folder = (state / "queue").absolute()
         self._find_binary = find_binary or find_server
         self._clock = clock or SystemClock()
         self._socket = Path()
@@ -83,27 +84,36 @@ class EmbeddedServer:
         """
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._socket = self._choose_socket()
-        lock = self._try_lock()
-        if lock is None and await self._adopt():
-            return self.url
-        lock = lock if lock is not None else await self._end_stranger()
-        try:
-            self._spawn(lock)
-        finally:
-            os.close(lock)  # the server has its own copy: the lock is held as long as it lives
-        await self._await_answer()
-        _log.info("queue_server_started", pid=self._pid, socket=str(self._socket))
-        return self.url
+        for _ in range(_STARTS):
+            lock = self._try_lock()
+            if lock is None and (lock := await self._adopt()) is None:
+                return self.url
+            try:
+                self._spawn(lock)
+            finally:
+                os.close(lock)  # the server has its own copy: the lock is held as long as it lives
+            if await self._comes_up():
+                _log.info("queue_server_started", pid=self._pid, socket=str(self._socket))
+                return self.url
+            _log.warning("queue_server_killed_at_start", pid=self._pid)
+        raise QueueUnavailable(
+            f"cannot start the queue server: it was killed each of the {_STARTS} times that it started", hint="is this machine out of memory?"
+        )
+
+    @property
+    def is_running(self) -> bool:
+        """Say whether the server's process is there; it may be starting."""
+        return bool(self._pid) and self._exists(self._pid)
 
     async def alive(self) -> bool:
         """Say whether the server runs and answers."""
-        return self._is_running() and await _ask(self._socket, "PING") == "+PONG"
+        return self.is_running and await _ask(self._socket, "PING") == "+PONG"
 
     async def supervise(self) -> None:
         """Restart the server on the same files whenever its process is gone, until cancelled."""
         while True:
             await self._clock.sleep(_WATCH_S)
-            if self._is_running():
+            if self.is_running:
                 continue
             _log.warning("queue_server_died", pid=self._pid)
             try:
@@ -141,43 +151,55 @@ class EmbeddedServer:
             raise QueueUnavailable(f"cannot start the queue server '{binary}': {error.strerror or error}") from error
         self._pid = self._child.pid
 
-    async def _await_answer(self) -> None:
+    async def _comes_up(self) -> bool:
+        """Wait until the new server answers; False when somebody killed it before it did.
+
+        Raises:
+            QueueUnavailable: it ended by itself, or does not answer.
+        """
         deadline = self._clock.monotonic() + _START_S
         while self._clock.monotonic() < deadline:
             if await _ask(self._socket, "PING") == "+PONG":
-                return
-            if not self._is_running():
+                return True
+            if self._child is not None and self._child.poll() is not None:
+                if self._child.returncode == -signal.SIGKILL:
+                    return False
                 raise QueueUnavailable(f"cannot start the queue server: {self._last_words()}", hint=f"the whole log is {self._folder / 'server.log'}")
             await self._clock.sleep(_STEP_S)
         await self.stop()
         raise QueueUnavailable(f"cannot start the queue server: no answer within {_START_S:.0f} s", hint=f"the log is {self._folder / 'server.log'}")
 
-    async def _adopt(self) -> bool:
-        """Take over the server that holds the lock, waiting while it still starts."""
+    async def _adopt(self) -> int | None:
+        """Take over the server that holds the lock, waiting while it still starts; return the lock instead when it is gone, or was silent and is ended."""
         deadline = self._clock.monotonic() + _ADOPT_S
         while self._clock.monotonic() < deadline:
             answer = await _ask(self._socket, "PING")
-            if answer == "+PONG":
-                self._pid = await _server_pid(self._socket)
+            if answer == "+PONG" and (pid := await _server_pid(self._socket)):
+                self._pid = pid
                 _log.info("queue_server_adopted", pid=self._pid, socket=str(self._socket))
-                return True
+                return None
             if answer.startswith("-LOADING"):
                 deadline = self._clock.monotonic() + _ADOPT_S
+            if (lock := self._try_lock()) is not None:
+                return lock
             await self._clock.sleep(_STEP_S)
-        return False
+        return await self._end_stranger()
 
     async def _end_stranger(self) -> int:
         """End the silent server that holds the lock, and return the lock."""
         pid = self._recorded_pid()
         if pid:
             await self._end(pid)
-        lock = self._try_lock()
-        if lock is None:
-            raise QueueUnavailable(
-                f"cannot start the queue server: another process holds '{self._folder / 'server.lock'}' and does not answer",
-                hint=f"end it: fuser {self._folder / 'server.lock'}",
-            )
-        return lock
+        deadline = self._clock.monotonic() + _STOP_S
+        while self._clock.monotonic() < deadline:
+            lock = self._try_lock()  # a dying process keeps its files for a moment
+            if lock is not None:
+                return lock
+            await self._clock.sleep(_STEP_S)
+        raise QueueUnavailable(
+            f"cannot start the queue server: another process holds '{self._folder / 'server.lock'}' and does not answer",
+            hint=f"end it: fuser {self._folder / 'server.lock'}",
+        )
 
     def _recorded_pid(self) -> int:
         """Return the pid in the server's pid file if that process really is a server on our files, else 0."""
@@ -185,25 +207,22 @@ class EmbeddedServer:
             pid = int((self._folder / "server.pid").read_text())
         except (OSError, ValueError):
             return 0
-        return pid if is_running(pid) and str(self._folder) in command_line(pid) else 0
+        return pid if self._exists(pid) else 0
 
     async def _end(self, pid: int) -> None:
         for number in (signal.SIGTERM, signal.SIGKILL):
+            if not self._exists(pid):
+                return
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
             deadline = self._clock.monotonic() + _STOP_S
             while self._exists(pid) and self._clock.monotonic() < deadline:
                 await self._clock.sleep(_STEP_S)
-            if not self._exists(pid):
-                return
-
-    def _is_running(self) -> bool:
-        return bool(self._pid) and self._exists(self._pid)
 
     def _exists(self, pid: int) -> bool:
         if self._child is not None and self._child.pid == pid:
             return self._child.poll() is None
-        return is_running(pid)
+        return is_running(pid) and str(self._folder) in command_line(pid)  # the number may be another's by now
 
     def _try_lock(self) -> int | None:
         descriptor = os.open(self._folder / "server.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -216,7 +235,7 @@ class EmbeddedServer:
 
     def _choose_socket(self) -> Path:
         """Return the socket's path: in our folder, or, where that is too long for a socket, in a private directory whose path we keep in a file."""
-        plain = (self._folder / "queue.sock").absolute()
+        plain = self._folder / "queue.sock"
         if len(os.fsencode(plain)) <= MAX_SOCKET_BYTES:
             return plain
         note = self._folder / "socket-directory"
@@ -264,10 +283,11 @@ def _is_private(directory: Path) -> bool:
 
 
 async def _server_pid(socket: Path) -> int:
+    """Return the pid that the server tells, 0 when it does not answer any more."""
     for line in (await _ask(socket, "INFO server")).splitlines():
         if line.startswith("process_id:"):
             return int(line.partition(":")[2])
-    raise QueueUnavailable(f"cannot adopt the queue server on '{socket}': it does not tell its process id")
+    return 0
 
 
 async def _ask(socket: Path, words: str) -> str:

@@ -38,14 +38,14 @@ class RedisWorkQueue:
         self._clock = clock or SystemClock()
         self._contact = Contact(self._clock)
         self._store = RedisStore(url, self._contact)
-        self._installation = installation
+        self.installation = installation
         self._unsure: set[tuple[RunUID, str]] = set()
         self._next_take_over: dict[tuple[RunUID, str], float] = {}
 
     async def pin(self, run: RunUID, meta: RunMeta) -> None:
         """Create the run's keys, or find them as they are."""
         budget: Argument = "" if meta.budget_usd is None else nano_usd(meta.budget_usd)
-        await self._script("pin", run, meta.plan_digest, meta.items, budget, meta.installation or self._installation)
+        await self._script("pin", run, meta.plan_digest, meta.items, budget, meta.installation or self.installation)
 
     async def publish_plan(self, run: RunUID, data: bytes) -> None:
         """Lay the plan where workers find it."""
@@ -82,7 +82,7 @@ class RedisWorkQueue:
         cursor, due_s = await self._look(run)
         if cursor != seen:
             return cursor
-        keys = run_keys(self._installation, run)
+        keys = run_keys(self.installation, run)
         items, wake = cursor.split(" ")
         await self._store.wait_for_entry([(keys.items, items), (keys.wake, wake)], min(seconds, due_s))
         return (await self._look(run))[0]
@@ -142,12 +142,12 @@ class RedisWorkQueue:
 
     async def cells(self, run: RunUID) -> dict[str, CellCounts]:
         """Return the counters by `scenario/provider`."""
-        keys = run_keys(self._installation, run)
+        keys = run_keys(self.installation, run)
         return read_cells(await self._store.command("HGETALL", keys.cells), await self._store.command("HGETALL", keys.sketches))
 
     async def records(self, run: RunUID, *, batch: int = 500) -> AsyncIterator[Record]:
         """Yield every record once, unordered."""
-        key, cursor, seen = run_keys(self._installation, run).records, 0, bytearray()
+        key, cursor, seen = run_keys(self.installation, run).records, 0, bytearray()
         while True:
             cursor, found = await self._store.command("HSCAN", key, cursor, "COUNT", batch)
             for field, data in found.items():
@@ -186,7 +186,7 @@ class RedisWorkQueue:
         found: set[RunUID] = set()
         cursor = 0
         while True:
-            cursor, keys = await self._store.command("SCAN", cursor, "MATCH", runs_pattern(self._installation), "COUNT", 1000)
+            cursor, keys = await self._store.command("SCAN", cursor, "MATCH", runs_pattern(self.installation), "COUNT", 1000)
             found.update(run_of(key.decode()) for key in keys)
             if int(cursor) == 0:
                 return sorted(found)
@@ -201,7 +201,7 @@ class RedisWorkQueue:
 
     async def _script(self, name: str, run: RunUID, *arguments: Argument) -> Any:
         try:
-            return await self._store.script(name, run_keys(self._installation, run).all(), arguments)
+            return await self._store.script(name, run_keys(self.installation, run).all(), arguments)
         except QueueUnavailable as error:
             error.add_note(f"while doing '{name}' for run '{run}'")
             raise
@@ -223,7 +223,7 @@ class RedisWorkQueue:
         return float((await self._store.info("server"))["uptime_in_seconds"]) >= seconds
 
     async def _orphans_count(self, run: RunUID) -> bool:
-        lease_ms = await self._store.command("HGET", run_keys(self._installation, run).all()[0], "lease_ms")
+        lease_ms = await self._store.command("HGET", run_keys(self.installation, run).all()[0], "lease_ms")
         seconds = int(lease_ms or 0) / 1000
         return self._contact.unbroken_s() >= seconds and await self._was_up(seconds)
 

@@ -9,8 +9,16 @@ from typing import Any
 import redis.asyncio
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import (
+    AuthenticationError,
+    NoPermissionError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+)
 from redis.exceptions import ConnectionError as LostConnection
-from redis.exceptions import NoScriptError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as NoAnswer
 
 from engine.errors import EngineError, PutRefused, QueueUnavailable, RunSettled, RunUnknown
@@ -31,14 +39,13 @@ _REFUSALS: dict[str, type[EngineError]] = {
     "ARENARUNNING": PutRefused,
     "ARENAREFUSED": PutRefused,
 }
-_HINTS = {
-    "OOM": "the store is full: raise its maxmemory; the policy must stay noeviction",
-    "MISCONF": "the store cannot write its append-only file: free disk space",
-    "NOAUTH": "put the password into the store's URL",
-    "WRONGPASS": "check the password in the store's URL",
-    "NOPERM": "allow this user scripts, streams and hashes on the keys arena:*",
-    "READONLY": "this is a replica: use the primary's URL",
-}
+_HINTS: tuple[tuple[type[Exception], str, str], ...] = (
+    (OutOfMemoryError, "", "the store is full: raise its maxmemory; the policy must stay noeviction"),
+    (ResponseError, "MISCONF", "the store cannot write its append-only file: free disk space"),
+    (AuthenticationError, "", "check the user and the password in the store's URL"),
+    (NoPermissionError, "", "allow this user scripts, streams and hashes on the keys arena:*"),
+    (ReadOnlyError, "", "this is a replica: use the primary's URL"),
+)
 
 
 class RedisStore:
@@ -110,4 +117,5 @@ class RedisStore:
             return _REFUSALS[word](f"cannot use the queue: {str(error).partition(' ')[2]}")
         if isinstance(error, (LostConnection, NoAnswer, OSError)):
             self._contact.lost()
-        return QueueUnavailable(f"cannot use the queue's store: {error}", hint=_HINTS.get(word, ""))
+        hint = next((hint for kind, first, hint in _HINTS if isinstance(error, kind) and word.startswith(first)), "")
+        return QueueUnavailable(f"cannot use the queue's store: {error}", hint=hint)
