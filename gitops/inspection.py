@@ -18,6 +18,7 @@ from gitops.errors import RefNotFound
 
 MESSAGE_CHARACTERS = 200
 NEWEST_REFS = 50
+PASSED_OVER = 50
 _PEEL_DEPTH = 16
 _LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 
@@ -83,6 +84,22 @@ def changed_paths(repository: Repo, old: str | None, new: str) -> list[str]:
         sides = (change.old, change.new)
         paths.update(side.path.decode("utf-8", "backslashreplace") for side in sides if side is not None and side.path is not None)
     return sorted(paths)
+
+
+def passed_over(repository: Repo, old: str, new: str) -> list[str]:
+    """Return the commits between two, both left out, oldest first, along first parents: what a look at `new` after one at `old` never saw.
+
+    At most 50, the newest ones; empty when `new` does not descend from `old` along first parents (a forced push).
+    """
+    between: list[str] = []
+    commit = read_commit(repository, new)
+    while commit.parents and len(between) <= PASSED_OVER:
+        parent = commit.parents[0].decode("ascii")
+        if parent == old:
+            return between[::-1]
+        between.append(parent)
+        commit = read_commit(repository, parent)
+    return between[:PASSED_OVER][::-1] if len(between) > PASSED_OVER else []
 
 
 def read_commit(repository: Repo, commit: str) -> Commit:

@@ -124,6 +124,14 @@ class Repositories:
         """
         return await self._read(project, "compare commits of", lambda repository: inspection.changed_paths(repository, old, new))
 
+    async def passed_over(self, project: ProjectKey, old: str, new: str) -> list[str]:
+        """Return the commits between two along first parents, both left out, oldest first, the newest 50 at most; [] after a forced push.
+
+        Raises:
+            RefNotFound: the repository does not hold `new`.
+        """
+        return await self._read(project, "compare commits of", lambda repository: inspection.passed_over(repository, old, new))
+
     async def pin(self, project: ProjectKey, run_uid: str, commit: str) -> None:
         """Keep a commit, whatever happens to the branches, until `unpin`. A UID keeps one commit: the last one pinned.
 

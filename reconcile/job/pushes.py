@@ -67,6 +67,7 @@ class PushWatch:
                 return
             if on_push.concurrency_policy == "Replace":
                 await self._replace(active, resolved.commit)
+            await self._say_passed_over(last["commit"], resolved.commit)
         await self._runs.start(cause, trigger="Push", ref=resolved.ref, commit=resolved.commit)
         self._remember({"ref": resolved.ref, "commit": resolved.commit, "count": count})
 
@@ -74,9 +75,16 @@ class PushWatch:
         for run in active:
             await self._runs.cancel(run)
             old = ((run.get("status") or {}).get("source") or {}).get("commit") or run["spec"]["template"].get("ref", "")
-            await self._scope.event(
-                "Normal", EventReason.PUSH_SUPERSEDED, f"commit {old[:12]} is superseded by {commit[:12]}: run {run['metadata']['name']} is cancelled"
-            )
+            await self._superseded(f"commit {old[:12]} is superseded by {commit[:12]}: run {run['metadata']['name']} is cancelled")
+
+    async def _say_passed_over(self, old: str | None, new: str) -> None:
+        """Say which commits get no run of their own, because a newer one was there when somebody looked."""
+        passed = await self._repositories.passed_over(self._project, old, new) if old else []
+        if passed:
+            await self._superseded(f"superseded by {new[:12]} before they ran: {', '.join(commit[:12] for commit in passed)}")
+
+    async def _superseded(self, message: str) -> None:
+        await self._scope.event("Normal", EventReason.PUSH_SUPERSEDED, message)
 
     def _last(self, ref: str) -> Mapping[str, Any] | None:
         return next((push for push in self._scope.status.get("lastPush", []) if push["ref"] == ref), None)

@@ -161,13 +161,15 @@ class TestOnPush:
         assert len(await world.runs()) == 2
 
     async def test_pushes_that_nobody_saw_are_one(self, world: World) -> None:
-        """Three pushes between two looks start one run, of the newest commit."""
+        """Three pushes between two looks start one run, of the newest commit; an event names the two that get none."""
         await self.start(world)
         commits = [await world.commit({**BUNDLE, "NOTES": str(number)}) for number in range(3)]
         await world.look_at_all(2)
         runs = await world.runs()
         assert len(runs) == 2
         assert {run["status"]["source"]["commit"] for run in runs} >= {commits[-1]}
+        (message,) = await world.events("PushSuperseded")
+        assert [commit[:12] in message for commit in commits[:2]] == [True, True]
 
     async def test_replace_cancels_the_push_run_before(self, world: World) -> None:
         """By default a newer push cancels the active Push run of its ref, and an event says that it is superseded."""
