@@ -116,7 +116,8 @@ class Pushes:
             )
             async with git_process(command, grace_s=self.limits.grace_s) as process:
                 gate.started()
-                await together(_pump(exchange, process, watched), _feed(process, body, incoming), self._guard(gate, incoming))
+                fed = asyncio.Event()
+                await together(_pump(exchange, process, watched, fed), _feed(process, body, incoming, fed), self._guard(gate, incoming))
                 status = await process.wait()
         fates = watched.report()
         if status != 0 and not fates:
@@ -174,7 +175,7 @@ async def _read_request(portions: AsyncIterator[bytes]) -> PushRequest:
     raise BodyMalformed("the list of refs is cut off")
 
 
-async def _feed(process: GitProcess, body: RequestBody, incoming: _Incoming) -> None:
+async def _feed(process: GitProcess, body: RequestBody, incoming: _Incoming, fed: asyncio.Event) -> None:
     limit = incoming.access.policy.max_pack_bytes
     size = len(incoming.request.tail)
     await process.write(incoming.request.head)
@@ -184,13 +185,14 @@ async def _feed(process: GitProcess, body: RequestBody, incoming: _Incoming) -> 
         if size > limit:
             raise _PackTooLarge
         await process.write(portion)
+    fed.set()
     crash_point("push.body.received")
     process.close_stdin()
     # From here on the client may leave: its push is complete and is decided without it.
     await body.wait_for_disconnect()
 
 
-async def _pump(exchange: Exchange, process: GitProcess, watched: ReportFilter) -> None:
+async def _pump(exchange: Exchange, process: GitProcess, watched: ReportFilter, fed: asyncio.Event) -> None:
     try:
         while chunk := await process.stdout.read(STREAM_LIMIT_BYTES):
             passed = watched.feed(chunk)
@@ -198,3 +200,5 @@ async def _pump(exchange: Exchange, process: GitProcess, watched: ReportFilter) 
                 await exchange.write(passed)
     except BadLine as error:
         raise GitFailed(f"cannot read what git answers to the push: {error}") from error
+    # When git gives up early, the client is heard to its end all the same: it listens only then.
+    await fed.wait()

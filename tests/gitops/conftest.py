@@ -77,7 +77,17 @@ class GitClient:
             path.write_bytes(content if isinstance(content, bytes) else content.encode())
         await self("add", "-A", cwd=work)
         await self("commit", "-q", "-m", message, cwd=work)
-        return (await self("rev-parse", "HEAD", cwd=work)).out.strip()
+        head = (work / ".git" / "HEAD").read_text().strip()
+        return (work / ".git" / head.removeprefix("ref: ")).read_text().strip()
+
+    async def start(self, work: Path, url: str) -> Path:
+        """Make what a clone of an empty repository is, without asking the server."""
+        await self("init", "-q", "--template=", "--initial-branch=main", str(work))
+        with (work / ".git" / "config").open("a") as config:
+            config.write(
+                f'[remote "origin"]\n\turl = {url}\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n[branch "main"]\n\tremote = origin\n\tmerge = refs/heads/main\n'
+            )
+        return work
 
 
 @dataclass
@@ -217,7 +227,4 @@ async def server(repositories: Repositories, limits: ServerLimits) -> AsyncItera
 @pytest.fixture
 async def work(server: GitServer, git: GitClient, tmp_path: Path) -> Path:
     """A clone of the empty repository, on branch main."""
-    path = tmp_path / "work"
-    await git("clone", "-q", server.url(), str(path))
-    await git("checkout", "-q", "-B", "main", cwd=path)
-    return path
+    return await git.start(tmp_path / "work", server.url())

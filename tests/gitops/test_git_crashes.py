@@ -14,7 +14,8 @@ from foundation.clock import SystemClock
 from gitops.content import ContentVolume
 from gitops.locks import acquire
 from gitops.repositories import Repositories
-from tests.gitops.conftest import DEADLINE_S, PROJECT, GitClient
+from gitops.smart_http import SmartHTTP
+from tests.gitops.conftest import DEADLINE_S, PROJECT, Authority, Changes, GitClient, serving
 
 ROOT = Path(__file__).parents[2]
 SERVER = Path(__file__).with_name("git_server_process.py")
@@ -41,13 +42,6 @@ async def server_process(root: Path, crash_point: str = "", *, within: Sequence[
         await process.communicate()
 
 
-async def clone(git: GitClient, url: str, path: Path) -> Path:
-    """Clone onto branch main."""
-    await git("clone", "-q", url, str(path))
-    await git("checkout", "-q", "-B", "main", cwd=path)
-    return path
-
-
 async def until_unlocked(repository: Path) -> None:
     """Wait until no receive-pack lives any more, not even one whose server was killed."""
     lock = await acquire(repository, SystemClock(), exclusive=True, wait_s=DEADLINE_S)
@@ -58,23 +52,23 @@ async def until_unlocked(repository: Path) -> None:
 @pytest.mark.parametrize("point", ["push.body.received", "push.checked.before-answer", "push.received.before-notify", "push.notified"])
 async def test_killed_server_loses_no_accepted_push(git: GitClient, tmp_path: Path, point: str) -> None:
     """Wherever a push kills the server, main is what it was or what was pushed, whole; and the next push works at once."""
-    root = tmp_path / "content"
-    repository = ContentVolume(root).repository(PROJECT)
-    async with server_process(root) as (_, url):
-        work = await clone(git, url, tmp_path / "work")
-        before = await git.commit(work, {"a.txt": "1"})
-        await git("push", "-q", "origin", "main", cwd=work)
+    repositories = Repositories(ContentVolume(tmp_path / "content"), SystemClock())
+    repository = repositories.volume.repository(PROJECT)
+    await repositories.create(PROJECT)
+    before = await repositories.seed(PROJECT, FILES, author=AUTHOR)
+    work = await git.start(tmp_path / "work", str(repository))
+    await git("pull", "-q", cwd=work)
     pushed = await git.commit(work, {"a.txt": "2", "b.bin": os.urandom(50_000)})
-    async with server_process(root, point) as (process, url):
+    async with server_process(repositories.volume.root, point) as (process, url):
         run = await git("push", "-q", url, "main", cwd=work, check=False)
         assert run.status != 0
         assert await asyncio.wait_for(process.wait(), DEADLINE_S) == -signal.SIGKILL, run.err
-    reader = Repositories(ContentVolume(root), SystemClock())
     await until_unlocked(repository)
-    assert await reader.head(PROJECT) == (pushed if point.startswith(("push.received", "push.notified")) else before)
-    async with server_process(root) as (_, url):
-        await git("push", "-q", url, "main", cwd=work)
-        assert await reader.head(PROJECT) == pushed
+    assert await repositories.head(PROJECT) == (pushed if point.startswith(("push.received", "push.notified")) else before)
+    restarted = Repositories(repositories.volume, SystemClock())
+    async with serving(SmartHTTP(restarted, authorize=Authority(), on_change=Changes())) as address:
+        await git("push", "-q", f"http://{address}/git/team/support.git", "main", cwd=work)
+    assert await repositories.head(PROJECT) == pushed
     assert not list((repository / "objects").glob("tmp_objdir*"))
     assert (await git("fsck", "--full", cwd=repository)).err == ""
 
@@ -86,18 +80,16 @@ async def test_killed_seed_is_whole_or_absent(git: GitClient, tmp_path: Path, po
         "import asyncio, sys; from pathlib import Path; from foundation.clock import SystemClock; from foundation.crash import arm;"
         "from gitops.content import *; from gitops.repositories import Repositories; arm(sys.argv[2]);"
         f"r = Repositories(ContentVolume(Path(sys.argv[1])), SystemClock()); p = {PROJECT!r}\n"
-        f"async def main():\n await r.create(p)\n print(await r.seed(p, {FILES!r}, author={AUTHOR!r}))\nasyncio.run(main())"
+        f"async def main():\n await r.create(p)\n await r.seed(p, {FILES!r}, author={AUTHOR!r})\nasyncio.run(main())"
     )
 
-    async def seed(root: Path, crash_point: str) -> tuple[int, str]:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", script, str(root), crash_point, stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}
-        )
-        out, _ = await process.communicate()
-        return process.returncode or 0, out.decode().strip()
-
-    (status, _), (_, expected) = await asyncio.gather(seed(tmp_path / "killed", point), seed(tmp_path / "undisturbed", ""))
-    assert status == -signal.SIGKILL
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", script, str(tmp_path / "killed"), point, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    undisturbed = Repositories(ContentVolume(tmp_path / "undisturbed"), SystemClock())
+    await undisturbed.create(PROJECT)
+    expected = await undisturbed.seed(PROJECT, FILES, author=AUTHOR)
+    assert await process.wait() == -signal.SIGKILL
     repositories = Repositories(ContentVolume(tmp_path / "killed"), SystemClock())
     if await repositories.exists(PROJECT):
         assert await repositories.head(PROJECT) in (None, expected)
@@ -114,7 +106,7 @@ def _resident_mib(pid: int) -> float:
 async def test_memory_is_flat_in_the_size_of_a_pack(git: GitClient, tmp_path: Path) -> None:
     """A push and a clone of 60 MB leave the server's peak memory where small ones put it."""
     async with server_process(tmp_path / "content") as (process, url):
-        work = await clone(git, url, tmp_path / "work")
+        work = await git.start(tmp_path / "work", url)
         await git("config", "core.compression", "0", cwd=work)
         await git("config", "core.bigFileThreshold", "1m", cwd=work)
         await git.commit(work, {"a.txt": "1"})
@@ -145,7 +137,7 @@ async def test_full_volume_refuses_in_words(git: GitClient, tmp_path: Path) -> N
         pytest.skip("this machine lets nobody mount a tmpfs in a namespace")
     within = ("unshare", "-rm", "--", "sh", "-c", f'mount -t tmpfs -o size=1m tmpfs {root} && exec "$@"', "sh")
     async with server_process(root, within=within) as (_, url):
-        work = await clone(git, url, tmp_path / "work")
+        work = await git.start(tmp_path / "work", url)
         small = await git.commit(work, {"a.txt": "1"})
         await git("push", "-q", "origin", "main", cwd=work)
         await git.commit(work, {"b.bin": os.urandom(2 << 20)})

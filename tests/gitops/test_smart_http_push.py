@@ -151,11 +151,16 @@ async def test_client_that_breaks_off_leaves_nothing(server: GitServer, git: Git
     assert server.changes == []
 
 
-async def test_damaged_pack_is_refused(server: GitServer, git: GitClient, work: Path) -> None:
-    """A pack whose checksum is wrong is refused in words and leaves nothing."""
+@pytest.mark.parametrize(
+    "garbage_bytes", [pytest.param(0, id="a wrong checksum"), pytest.param(6 << 20, id="garbage from its beginning, and much of it")]
+)
+async def test_damaged_pack_is_refused(server: GitServer, git: GitClient, work: Path, garbage_bytes: int) -> None:
+    """A pack that git cannot read is refused in words, however early git gives up, and leaves nothing."""
     commit = await git.commit(work, {"a.txt": "a"})
     body = bytearray(await push_body(git, work, commit))
+    start = body.index(b"PACK") + 12
     body[-1] ^= 1
+    body[start:start] = bytes(garbage_bytes)
     reader, writer = await raw_post(server, "git-receive-pack", bytes(body), headers="Connection: close\r\n")
     answer = await reader.read()
     await close(writer)
