@@ -3,14 +3,13 @@
 import asyncio
 import gzip
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
 from gitops import pktline
-from gitops.smart_http import ServerLimits
-from tests.gitops.conftest import GitServer, git_children, until
+from gitops.smart_http import ServerLimits, SmartHTTP
+from tests.gitops.conftest import DEADLINE_S, GitServer, git_children, serving, until
 from tests.gitops.test_smart_http_push import close, raw_post
 
 UPLOAD = "application/x-git-upload-pack-request"
@@ -19,7 +18,7 @@ UPLOAD = "application/x-git-upload-pack-request"
 @pytest.fixture
 def limits() -> ServerLimits:
     """Small limits, so that a test meets them soon."""
-    return ServerLimits(per_repository=1, waiting=1, wait_s=0.2, negotiation_body_bytes=2 << 20, push_body_bytes=500_000, idle_s=0.3, grace_s=1.0)
+    return ServerLimits(negotiation_body_bytes=2 << 20, push_body_bytes=500_000, idle_s=0.3, grace_s=1.0)
 
 
 async def ask(server: GitServer, method: str, path: str, headers: str = "", body: bytes = b"") -> tuple[int, str]:
@@ -120,26 +119,23 @@ async def test_stalled_body_is_refused(server: GitServer) -> None:
     await until(lambda: not git_children(), "git to end")
 
 
-@asynccontextmanager
-async def busy(server: GitServer) -> AsyncIterator[None]:
-    """Hold the only slot of the repository with a fetch that sends nothing."""
-    _, writer = await raw_post(server, "git-upload-pack", b"", length=4)
-    before = len(server.authority.asked)
-    await until(lambda: len(server.authority.asked) >= before, "the fetch to begin")
-    try:
-        yield
-    finally:
-        await close(writer)
-
-
 async def test_waiting_too_long_for_a_slot(server: GitServer) -> None:
-    """Beyond the limit of processes a request waits, then hears when to come back."""
-    async with busy(server):
-        got, answer = await ask(server, "GET", f"{REPOSITORY}/info/refs?service=git-upload-pack")
-    assert got == 503
-    assert "retry-after: 5" in answer.lower()
-    got, _ = await ask(server, "GET", f"{REPOSITORY}/info/refs?service=git-upload-pack")
-    assert got == 200
+    """Beyond the limit of processes a request waits, then hears when to come back; a place that is free again is given."""
+    patient = ServerLimits(per_repository=1, waiting=1, wait_s=0.05, grace_s=1.0)
+    application = SmartHTTP(server.repositories, authorize=server.authority, on_change=server.changes, limits=patient)
+    async with serving(application) as address:
+        other = replace(server, address=address)
+        command = pktline.encode(f"{'0' * 40} {'1' * 40} refs/heads/main\0report-status side-band-64k".encode()) + pktline.FLUSH
+        _, writer = await raw_post(other, "git-receive-pack", command + b"PACK", length=10_000)
+        await until(lambda: bool(git_children()), "the first push to begin")
+        push = ("POST", f"{REPOSITORY}/git-receive-pack", "Content-Type: application/x-git-receive-pack-request\r\n", b"0000")
+        got, answer = await ask(other, *push)
+        await close(writer)
+        assert got == 503
+        assert "retry-after: 5" in answer.lower()
+        async with asyncio.timeout(DEADLINE_S):
+            while (await ask(other, *push))[0] != 200:
+                pass
 
 
 async def test_challenge_comes_before_the_body(server: GitServer) -> None:
