@@ -54,7 +54,8 @@ class LocalAccess:
             raise Forbidden(f"cannot push to project '{project}': it is being deleted")
         spec = ArenaProjectSpec.model_validate(found["spec"])
         force = (found["metadata"].get("annotations") or {}).get(ALLOW_FORCE) == "true"
-        return Access(ProjectKey(namespace, project), PushPolicy(allow_force=force, limits=snapshot_limits(spec.snapshots)))
+        remedy = f"merge instead, or annotate the project with {ALLOW_FORCE}=true"
+        return Access(ProjectKey(namespace, project), PushPolicy(allow_force=force, limits=snapshot_limits(spec.snapshots), force_remedy=remedy))
 
 
 def _password(value: str) -> str:

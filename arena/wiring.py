@@ -26,6 +26,7 @@ from engine.queue.redis import RedisWorkQueue
 from engine.version import ENGINE_VERSION
 from foundation.clock import Clock, SystemClock
 from gitops.content import ContentVolume, ProjectKey
+from gitops.processes import check_git
 from gitops.repositories import Repositories
 from gitops.smart_http import SmartHTTP
 from gitops.snapshots import Snapshots
@@ -69,6 +70,7 @@ class LocalArena:
 
         Raises:
             UsageError: the port is taken.
+            GitFailed: git is missing or too old.
             QueueUnavailable, StoreUnavailable: a part cannot start; the message says why.
         """
         async with contextlib.AsyncExitStack() as stack:
