@@ -3,12 +3,11 @@
     python bench/queue_throughput.py [--items 20000] [--repeat 3]
 
 Starts its own server with the append-only file on, as `arena up` does. Prints one line a queue and batch size: items per second of server CPU
-(the bar: 30,000 at batch 100, 15,000 at batch 10) and per second of wall clock with one client. arq and dramatiq run beside it when installed.
+(the bar: 30,000 at batch 100, 15,000 at batch 10) and per second of wall clock with one client.
 """
 
 import argparse
 import asyncio
-import importlib.util
 import statistics
 import tempfile
 import time
@@ -20,12 +19,11 @@ from uuid import uuid4
 
 import redis.asyncio
 
-from engine.items import RunUID, Usage, Verdict
+from engine.items import RunUID, Scope, Usage, Verdict
 from engine.queue.embedded import EmbeddedServer
 from engine.queue.port import Lease, RunMeta
 from engine.queue.redis import RedisWorkQueue
 from engine.records import CheckOutcome, Outcome, Record
-from engine.items import Scope
 
 BARS = {10: 15_000, 100: 30_000}
 PUT_CHUNK = 500

@@ -91,7 +91,7 @@ class Shift:
         return max(0, self._manner.concurrency + ahead - self._hand.running - self._hand.waiting)
 
     async def _lease(self) -> list[Lease]:
-        """Lease as much as there is room for; [] also when the worker is to leave."""
+        """Lease as much as there is room for; return what was not in hand. [] also when the worker is to leave."""
         room = self._room()
 
         async def lease() -> list[Lease]:
@@ -100,12 +100,12 @@ class Shift:
         leases = await self._assignment.patience.ask_unless(self._signals.stopping, lease)
         if leases:
             crash_point("worker.leased")
-        return leases or []
+        return self._hand.take(leases or [])
 
     async def _take(self, leases: Sequence[Lease]) -> None:
         """Line up what was leased; put the first poison item aside and hand the others back."""
         too_many = []
-        for lease in self._hand.take(leases):
+        for lease in leases:
             if lease.crashes >= MAX_CRASHES:
                 self._count_crashed(lease)
             elif lease.crashes < ALONE_AFTER_CRASHES:

@@ -25,6 +25,7 @@ from foundation.crash import crash_point
 SETTLED_MARK_S = 24 * 3600
 _TAKE_OVER_LOOKS = 4
 _CLOCK_TOLERANCE = 1 / 3
+_LEAST_JUMP_S = 1.0
 _NOTHING_SEEN = "0"
 
 
@@ -74,7 +75,7 @@ class RedisWorkQueue:
         take_over = await self._may_take_over(me, seconds)
         answer = await self._script("lease", run, worker, limit, int(seconds * 1000), int(take_over), int(find_again))
         self._unsure.discard(me)
-        self._contact.read_time(int(answer[0]) / 1000, tolerance_s=seconds * _CLOCK_TOLERANCE)
+        self._contact.read_time(int(answer[0]) / 1000, tolerance_s=max(_LEAST_JUMP_S, seconds * _CLOCK_TOLERANCE))
         return read_leases(run, worker, answer)
 
     async def wait(self, run: RunUID, *, seen: str, seconds: float) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+import redis.asyncio
 
 from engine.items import Item, ItemResult
 from engine.queue.embedded import EmbeddedServer
@@ -57,7 +58,8 @@ async def test_a_worker_killed_anywhere_loses_and_doubles_nothing(scene: Scene, 
 async def test_a_restarted_queue_server_is_survived(tmp_path: Path) -> None:
     """The server is killed while items run: the worker keeps them, and counts them when the server is back on its files."""
     server = EmbeddedServer(tmp_path / "state")
-    scene = Scene(RedisWorkQueue(await server.start(), installation=uuid4().hex), tmp_path)
+    url = await server.start()
+    scene = Scene(RedisWorkQueue(url, installation=uuid4().hex), tmp_path)
     await scene.put(8)
     release = asyncio.Event()
 
@@ -68,6 +70,7 @@ async def test_a_restarted_queue_server_is_survived(tmp_path: Path) -> None:
     runner = RecordingRunner(waits)
     working = asyncio.ensure_future(scene.worker(runner, replace(OPTIONS, lease_s=5.0)).work())
     await until(lambda: len(runner.now_running) == 4)
+    assert await synced(url)
     watching = asyncio.ensure_future(server.supervise())
     os.kill(first := server.pid, signal.SIGKILL)
     release.set()
@@ -117,3 +120,11 @@ async def until_recorded(scene: Scene, count: int) -> None:
             if (await scene.queue.state(scene.run)).recorded >= count:
                 return
             await asyncio.sleep(0.005)
+
+
+async def synced(url: str) -> bool:
+    """Wait until all that the store has answered for is in its file."""
+    client = redis.asyncio.Redis.from_url(url)
+    local, _ = await client.execute_command("WAITAOF", 1, 0, 10_000)  # type: ignore[no-untyped-call]
+    await client.aclose()
+    return bool(local)
