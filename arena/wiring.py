@@ -26,7 +26,6 @@ from engine.queue.redis import RedisWorkQueue
 from engine.version import ENGINE_VERSION
 from foundation.clock import Clock, SystemClock
 from gitops.content import ContentVolume, ProjectKey
-from gitops.processes import check_git
 from gitops.repositories import Repositories
 from gitops.smart_http import SmartHTTP
 from gitops.snapshots import Snapshots

@@ -6,6 +6,7 @@ Owns what every command shares: how errors are shown, and the exit code. Data go
 import importlib
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import cast
 
 from arena.cli.screen import drop_output, print_error
@@ -71,16 +72,25 @@ def _report_group(group: ExceptionGroup[Exception]) -> int:
 
 
 def _run(words: list[str]) -> int:
-    if words == ["worker"]:  # started for every run: the parser would cost a tenth of its start
-        from arena.cli.worker import worker  # noqa: PLC0415 - only here
+    """Run what programs start, and start often, without the parser of the command line: it would take most of their time."""
+    match words:
+        case ["worker"]:
+            from arena.cli.worker import worker  # noqa: PLC0415 - only here
 
-        return worker()
-    if words == ["--version"]:
-        from importlib.metadata import version  # noqa: PLC0415 - only here
+            return worker()
+        case ["git-credential", "--state", folder, operation]:
+            from arena.local.git_credential import answer  # noqa: PLC0415 - only here
+            from arena.local.state import StateDirectory  # noqa: PLC0415 - same
 
-        sys.stdout.write(f"arena {version('arena-reconciler')}\n")
-        return 0
-    return _parse_and_run(words or ["--help"])
+            sys.stdout.write(answer(operation, StateDirectory(Path(folder).expanduser().absolute()), sys.stdin))
+            return 0
+        case ["--version"]:
+            from importlib.metadata import version  # noqa: PLC0415 - only here
+
+            sys.stdout.write(f"arena {version('arena-reconciler')}\n")
+            return 0
+        case _:
+            return _parse_and_run(words or ["--help"])
 
 
 def _parse_and_run(words: list[str]) -> int:

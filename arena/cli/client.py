@@ -101,7 +101,7 @@ class Client:
     def _request(self, method: str, path: str, body: dict[str, Any] | None, *, timeout_s: float | None) -> http.client.HTTPResponse:
         address = urllib.parse.urlsplit(self.url)
         connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=timeout_s)
-        headers = {"Authorization": f"Bearer {self.token}", "Accept": "application/json"}
+        headers = {"Authorization": f"Bearer {self.token}", "Accept": "application/json", "Connection": "close"}
         if body is not None:
             headers["Content-Type"] = "application/merge-patch+json" if method == "PATCH" else "application/json"
         try:

@@ -41,7 +41,11 @@ class ProgressLine:
             return
         self._announced = True
         workers = at_path(run, ".status.workers") or at_path(run, ".spec.template.workers.replicas") or 1
-        self._stream.write(f"{run['metadata']['name']} · commit {commit[:12]} · {items} items · {workers} worker{'s' if workers != 1 else ''}\n")
+        self._stream.write(f"{run['metadata']['name']} · commit {commit[:12]} · {_count(items, 'item')} · {_count(workers, 'worker')}\n")
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" + ("" if number == 1 else "s")
 
 
 def progress_text(run: dict[str, Any], now: datetime) -> str:

@@ -3,8 +3,8 @@
 import asyncio
 import signal
 import sys
+from typing import TYPE_CHECKING
 
-import typer
 import uvloop
 
 from arena.logging import LogLevel, configure_logging
@@ -18,8 +18,11 @@ from engine.worker_settings import WorkerSettings, from_environment
 from foundation.clock import SystemClock
 from foundation.crash import arm
 
+if TYPE_CHECKING:
+    import typer
 
-def register(app: typer.Typer) -> None:
+
+def register(app: "typer.Typer") -> None:
     """Add this module's commands."""
     app.command("worker")(worker)
 

@@ -26,6 +26,7 @@ from reconcile.kinds.names import RUN_LABEL
 FINALIZER = "arena.omnia.altairalabs.ai/processes"
 LOOK_AGAIN_S = 1.0
 GRACE_S = 30.0
+_NO_FAILURE = (0, 128 + signal.SIGTERM, None)
 HURRY_S = 1.0
 """A server that stops gives begun items this long; they run again after its next start."""
 _log = structlog.get_logger()
@@ -118,11 +119,11 @@ class JobRunner:
             await self._cluster.patch_status(JOB, job["metadata"]["namespace"], job["metadata"]["name"], status)
 
     def _observe(self, uid: str, record: ProcessRecord) -> ProcessRecord:
-        """Account for a process that has ended. One that ended while nobody looked counts as neither done nor failed: it is started again."""
+        """Account for a process that has ended. One that was told to end, or whose end nobody saw, is neither done nor failed: it is started again."""
         if record.pid == 0 or self._processes.running(uid, record):
             return record
         code = self._processes.exit_code(uid, record)
-        ended = replace(record, pid=0, started=0, done=code == 0, failures=record.failures + (1 if code else 0))
+        ended = replace(record, pid=0, started=0, done=code == 0, failures=record.failures + (code not in _NO_FAILURE))
         self._processes.save(uid, ended)
         _log.info("worker ended", job_uid=uid, index=record.index, exit_code=code)
         return ended

@@ -1,7 +1,8 @@
 """Worker processes of this machine: start, recognise after a restart of ours, end.
 
-Owns `processes/<job uid>/<index>.json` in the state directory. A process is known by its pid together with its start time, so a pid that the
-system has given to somebody else is never mistaken for ours. Must not know what a Job is.
+Owns `processes/<job uid>/<index>.json` in the state directory, and `<pid>.exit` beside it. A process is known by its pid together with its start
+time, so a pid that the system has given to somebody else is never mistaken for ours. Each runs under a shell that waits for it and leaves its exit
+code behind, because the process may end while no server of ours is there to see it. Must not know what a Job is.
 """
 
 import asyncio
@@ -14,6 +15,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from foundation.files import write_file
+
+_LEAVE_EXIT_CODE = 'trap : TERM INT; "$@"; code=$?; echo $code > "$0/$$.exit"; exit $code'
+"""What the shell runs: $0 is the folder of the records. A signal to the group reaches the process; the shell waits on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +56,11 @@ class Processes:
         return record.pid != 0 and start_time(record.pid) == record.started
 
     def exit_code(self, uid: str, record: ProcessRecord) -> int | None:
-        """Return how the process of a slot ended; None when it was not our child, so nobody knows."""
-        child = self._children.get((uid, record.index))
-        return child.returncode if child is not None and child.pid == record.pid else None
+        """Return how the process of a slot ended, 128 and more for a signal; None when its shell was killed too, so nobody knows."""
+        try:
+            return int((self._folder / uid / f"{record.pid}.exit").read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            return None
 
     async def start(self, uid: str, record: ProcessRecord, command: list[str], *, environment: Mapping[str, str], log: Path) -> ProcessRecord:
         """Start a process in its own session, its output appended to `log`, and record it.
@@ -64,10 +70,13 @@ class Processes:
         Raises:
             OSError: it could not be started or recorded.
         """
-        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = self._folder / uid
+        for place in (folder, log.parent):
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        words = ["/bin/sh", "-c", _LEAVE_EXIT_CODE, str(folder), *command]
         with log.open("ab") as stream:
             child = await asyncio.create_subprocess_exec(
-                *command, env=dict(environment), stdin=asyncio.subprocess.DEVNULL, stdout=stream, stderr=stream, start_new_session=True
+                *words, env=dict(environment), stdin=asyncio.subprocess.DEVNULL, stdout=stream, stderr=stream, start_new_session=True
             )
         self._children[uid, record.index] = child
         started = replace(record, pid=child.pid, started=start_time(child.pid) or 0)

@@ -68,7 +68,7 @@ class StateDirectory:
             for folder in (self.root, self.content, self.queue, self.logs, self.processes):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             # A folder that exists may still be on a read-only or full file system: only a write tells.
-            write_file(self.root / ".writable", b"", mode=0o600)
+            write_file(self.root / ".writable", b"yes\n", mode=0o600)
         except OSError as error:
             raise state_unusable(self.root, error) from error
 

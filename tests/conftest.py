@@ -1,0 +1,32 @@
+"""What the tests of whole processes share: one running installation a test session, and a namespace of it a test."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from tests.e2e.installation import Namespace, Server, serving
+
+
+@pytest.fixture(scope="session")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Run one `arena up` for all tests that do not harm it."""
+    folder = tmp_path_factory.mktemp("arena")
+    with serving(folder / "state", folder / "home", "--max-workers", "2") as running:
+        yield running
+
+
+@pytest.fixture
+def namespace(installation: Server, tmp_path: Path) -> Namespace:
+    """Return a namespace of the shared server that no other test uses."""
+    return Namespace(installation, f"t-{uuid4().hex[:10]}", tmp_path)
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    """Return the shared corpus; the test is skipped where it is absent."""
+    folder = Path(__file__).parents[2] / "shared" / "corpus"
+    if not folder.is_dir():
+        pytest.skip(f"no shared corpus at {folder}")
+    return folder
