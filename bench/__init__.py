@@ -1,0 +1,1 @@
+"""Comparisons and trials of the whole, one command each; `python -m bench` lists and runs them."""

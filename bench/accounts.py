@@ -1,0 +1,83 @@
+"""What an ended run accounts for, and how it differs from the same run undisturbed."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+_TIMES = ("startedAt", "endedAt", "itemDurationMs", "providerLatencyMs", "ttftMs")
+_STATUS = ("verdict", "totalItems", "passedItems", "failedItems", "errorItems", "totalCost", "passRate")
+_SUMMARY = ("verdict", "totals", "passRate", "usage", "costUsd", "errors", "lostTranscripts")
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One run's items and sums.
+
+    `lines` holds each item's line of results.jsonl but for its times and the run's name; `counts` how many lines each item has. `sums` are those of
+    the status, of summary.json and of the lines.
+    """
+
+    phase: str
+    lines: Mapping[str, Any] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    sums: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def double(self) -> int:
+        """Return how many lines there are beyond one an item."""
+        return sum(self.counts.values()) - len(self.counts)
+
+    def lost(self, whole: "Account") -> int:
+        """Return how many items of `whole` have no line here."""
+        return len(set(whole.counts) - set(self.counts))
+
+
+def account_of(run: Mapping[str, Any], directory: Path) -> Account:
+    """Read the accounts of an ended run from its status and its directory."""
+    status = run.get("status") or {}
+    phase = str(status.get("phase", ""))
+    try:
+        lines = [json.loads(line) for line in (directory / "results.jsonl").read_bytes().splitlines()]
+        summary = json.loads((directory / "summary.json").read_bytes())
+    except (OSError, ValueError):
+        return Account(phase)
+    counted = (status.get("result") or {}).get("summary") or {}
+    sums = {
+        "progress": status.get("progress"),
+        "workers": status.get("activeWorkers"),
+        **{f"status {key}": counted.get(key) for key in _STATUS},
+        **{f"summary {key}": summary.get(key) for key in _SUMMARY},
+        "input tokens": sum(line["usage"]["inputTokens"] for line in lines),
+        "output tokens": sum(line["usage"]["outputTokens"] for line in lines),
+        "cost": round(sum(line["costUsd"] or 0 for line in lines), 9),
+    }
+    return Account(phase, {line["item"]: _timeless(line) for line in lines}, Counter(line["item"] for line in lines), sums)
+
+
+def differences(account: Account, whole: Account) -> Iterator[str]:
+    """Yield what is wrong with an account, in words, beside that of an undisturbed run."""
+    if account.phase != "Succeeded":
+        yield f"phase is {account.phase}"
+    if lost := sorted(set(whole.counts) - set(account.counts)):
+        yield f"{len(lost)} items are lost: {', '.join(lost[:_SHOWN])}"
+    if account.double:
+        yield f"{account.double} lines are double: {', '.join([item for item, count in account.counts.items() if count > 1][:_SHOWN])}"
+    if list(account.counts) != list(whole.counts):
+        yield "the lines are not in item order"
+    for key, value in whole.sums.items():
+        if account.sums.get(key) != value:
+            yield f"{key} is {account.sums.get(key)}, undisturbed {value}"
+    unequal = [item for item, line in account.lines.items() if item in whole.lines and line != whole.lines[item]]
+    if unequal:
+        yield f"{len(unequal)} lines differ from the undisturbed run's: {', '.join(unequal[:_SHOWN])}"
+
+
+def _timeless(line: dict[str, Any]) -> dict[str, Any]:
+    """Return a line without its run and its times."""
+    kept = {key: value for key, value in line.items() if key not in _TIMES and key != "run"}
+    kept["messages"] = [{key: value for key, value in message.items() if key != "latencyMs"} for message in line["messages"]]
+    return kept

@@ -1,0 +1,323 @@
+"""Kill -9 of the server, the workers and the queue server, by seed, while runs of 200 items go: every run ends, every item is counted once.
+
+    python -m bench kills [--runs 50] [--seed S] [--at-once 5] [--keep]
+
+Several runs go at once in one installation. After each kill of the server it is started again on the same state directory; workers and queue server
+are brought back by it. Each run's results, sums and status are compared with those of an undisturbed run. All choices come from the seed; when a
+process is hit depends on the machine. A slot of a run's Job bears three failures by contract, so no run loses more than `MAX_WORKER_KILLS` workers.
+Exit 1 when a run does not end, or an item is lost or counted twice.
+"""
+
+import argparse
+import contextlib
+import random
+import secrets
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from arena.cli.client import Client, ServerRefused
+from arena.errors import ServerUnreachable
+from bench.accounts import Account, account_of, differences
+from bench.installation import NAMESPACE, BenchFailed, Installation, ensure, kill, wait_for
+from bench.mock_bundle import ITEMS, bundle
+from gitops.content import ContentVolume
+from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN
+from reconcile.job.runs import finished
+
+PROJECT = "kills"
+WORKERS, CONCURRENCY = 3, 1
+LEASE_S = 2.0
+MAX_WORKER_KILLS = 4
+MAX_SLOT_KILLS = 3
+MAX_VICTIMS = 4
+STRUCK_AGAIN = 0.2
+RUN_S = 120.0
+QUIET_S = 20.0
+POLL_S = 0.2
+TARGETS: tuple[tuple[tuple[str, ...], int], ...] = (
+    (("server",), 3),
+    (("worker",), 4),
+    (("queue",), 3),
+    (("server", "queue"), 1),
+    (("server", "worker"), 1),
+    (("server", "worker", "queue"), 1),
+)
+"""What is killed at one moment, and how often among the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """One blow: after a gap, these kinds of process at once; `picks` (0 to 1) choose among workers, the server is down for `down_s`."""
+
+    gap_s: float
+    targets: tuple[str, ...]
+    picks: tuple[float, ...]
+    down_s: float
+
+
+def kills(seed: int) -> Iterator[Kill]:
+    """Yield blows without end, the same for the same seed."""
+    chance = random.Random(seed)  # noqa: S311 - a repeatable choice
+    kinds, weights = zip(*TARGETS, strict=True)
+    while True:
+        picks = tuple(chance.random() for _ in range(chance.randint(1, MAX_VICTIMS)))
+        yield Kill(chance.uniform(0.2, 1.8), chance.choices(kinds, weights)[0], picks, chance.choice((0.0, 0.0, chance.uniform(0.1, 1.5))))
+
+
+@dataclass(slots=True)
+class Trial:
+    """One run under trial: the kills that fell while it went, and what was wrong with it in the end."""
+
+    job: str
+    began_s: float
+    met: Counter[str] = field(default_factory=Counter)
+    slots: Counter[str] = field(default_factory=Counter)
+    ended_s: float = 0.0
+    run: dict[str, Any] | None = None
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def open(self) -> bool:
+        """Say whether it still goes."""
+        return not self.ended_s
+
+    def bears(self, slot: str) -> bool:
+        """Say whether one more worker kill may fall on this slot."""
+        return self.slots[slot] < MAX_SLOT_KILLS and self.slots.total() < MAX_WORKER_KILLS
+
+
+class Campaign:
+    """Runs going, blows falling."""
+
+    def __init__(self, installation: Installation, seed: int, whole: Account) -> None:
+        self._installation = installation
+        self._whole = whole
+        self._kills = kills(seed)
+        self._next = next(self._kills)
+        self._due_s = time.monotonic() + self._next.gap_s
+        self._launch_s: float | None = None
+        self._outage = False
+        self.trials: list[Trial] = []
+        self.fallen: Counter[str] = Counter()
+        self.accounts: list[Account] = []
+
+    def carry_out(self, runs: int, at_once: int) -> None:
+        """Start `runs` runs, `at_once` at a time, and strike until all have ended or are given up."""
+        while len(self.trials) < runs or any(trial.open for trial in self.trials):
+            self._strike_if_due()
+            client = self._client()
+            if client is not None:
+                with contextlib.suppress(ServerUnreachable):
+                    self._observe(client)
+                    if len(self.trials) < runs and sum(trial.open for trial in self.trials) < at_once:
+                        self._begin(client)
+            time.sleep(max(0.0, min(POLL_S, self._due_s - time.monotonic())))
+
+    def recover(self) -> Client:
+        """Strike no more, and wait for the server."""
+        if self._launch_s is not None:
+            self._installation.launch()
+            self._launch_s = None
+        return wait_for(self._installation.client, RUN_S, "the server did not come back")
+
+    def _begin(self, client: Client) -> None:
+        job = f"k{len(self.trials):03}"
+        create_job(client, job)
+        self.trials.append(Trial(job, time.monotonic()))
+
+    def _client(self) -> Client | None:
+        if self._launch_s is not None and time.monotonic() >= self._launch_s:
+            self._installation.launch()
+            self._launch_s = None
+        return self._installation.client() if self._launch_s is None else None
+
+    def _observe(self, client: Client) -> None:
+        self._outage = False
+        runs = {run["spec"]["jobRef"]["name"]: run for run in client.list(ARENA_RUN, NAMESPACE)["items"]}
+        for trial in self.trials:
+            if not trial.open:
+                continue
+            trial.run = runs.get(trial.job)
+            if trial.run is not None and finished(trial.run):
+                self._close(trial, trial.run)
+            elif time.monotonic() - trial.began_s > RUN_S:
+                trial.ended_s = time.monotonic()
+                trial.problems.append(f"did not end within {RUN_S:.0f} s: {words_of(trial.run)}")
+
+    def _close(self, trial: Trial, run: dict[str, Any]) -> None:
+        trial.ended_s = time.monotonic()
+        account = account_of(run, directory_of(self._installation, run))
+        self.accounts.append(account)
+        trial.problems.extend(differences(account, self._whole))
+        print(f"  {trial.job}: {account.phase} after {trial.ended_s - trial.began_s:.1f} s, met {dict(trial.met)}", flush=True)
+        if trial.problems:
+            trial.problems.append(words_of(run))
+
+    def _strike_if_due(self) -> None:
+        if time.monotonic() < self._due_s:
+            return
+        blow = self._next
+        if any(trial.open for trial in self.trials):
+            for target in blow.targets:
+                self._strike(target, blow)
+        self._next = next(self._kills)
+        self._due_s = time.monotonic() + self._next.gap_s
+
+    def _strike(self, target: str, blow: Kill) -> None:
+        """Kill one process of a kind, of workers several."""
+        if target == "worker":
+            for pick in blow.picks:
+                self._strike_worker(pick)
+        elif self._kill_server(blow) if target == "server" else kill(self._installation.queue_server()):
+            self.fallen[target] += 1
+            for trial in self.trials:
+                trial.met[target] += trial.open
+
+    def _kill_server(self, blow: Kill) -> bool:
+        """Kill the server, unless it is down, or has not answered since the last time: that may happen, but not every time."""
+        if self._launch_s is not None or (self._outage and blow.picks[0] > STRUCK_AGAIN):
+            return False
+        self._installation.kill_server()
+        self._launch_s, self._outage = time.monotonic() + blow.down_s, True
+        return True
+
+    def _strike_worker(self, pick: float) -> None:
+        trials = {trial.run["metadata"]["name"]: trial for trial in self.trials if trial.open and trial.run is not None}
+        candidates = [worker for worker in self._installation.workers() if worker.run in trials and trials[worker.run].bears(worker.name)]
+        if not candidates:
+            return
+        victim = candidates[int(pick * len(candidates))]
+        if kill(victim.pid):
+            self.fallen["worker"] += 1
+            trials[victim.run].slots[victim.name] += 1
+            trials[victim.run].met["worker"] += 1
+
+
+def create_job(client: Client, name: str) -> None:
+    """Create a job; its first run starts at once."""
+    spec = {"sourceRef": {"name": PROJECT}, "workers": {"replicas": WORKERS, "concurrency": CONCURRENCY}}
+    ensure(client, ARENA_JOB, name, spec)
+
+
+def directory_of(installation: Installation, run: dict[str, Any]) -> Path:
+    """Return where a run's results lie."""
+    return ContentVolume(installation.state.content).run(NAMESPACE, run["metadata"]["name"])
+
+
+def words_of(run: dict[str, Any] | None) -> str:
+    """Return what a run says of itself."""
+    if run is None:
+        return "no run was made"
+    status = run.get("status") or {}
+    ready: dict[str, Any] = next((c for c in status.get("conditions", []) if c["type"] == "Ready"), {})
+    return f"run {run['metadata']['name']}, {status.get('phase')}, {ready.get('reason')}: {ready.get('message')}; progress {status.get('progress')}"
+
+
+def undisturbed(installation: Installation, client: Client) -> Account:
+    """Run the bundle once in peace; return its account.
+
+    Raises:
+        BenchFailed: it does not end with every item passed.
+    """
+    create_job(client, "undisturbed")
+
+    def ended() -> dict[str, Any] | None:
+        return next((run for run in client.list(ARENA_RUN, NAMESPACE)["items"] if finished(run)), None)
+
+    run = wait_for(ended, RUN_S, "the undisturbed run did not end")
+    account = account_of(run, directory_of(installation, run))
+    if account.phase != "Succeeded" or len(account.counts) != ITEMS or account.double:
+        raise BenchFailed(f"the undisturbed run is not whole: {len(account.counts)} items; {words_of(run)}")
+    return account
+
+
+def leftovers(installation: Installation) -> list[str]:
+    """Return what ended runs left running, in words, after a time in which it may go."""
+    try:
+        wait_for(lambda: None if installation.workers() else True, QUIET_S, "workers are left")
+    except BenchFailed:
+        return [f"worker {worker.name} (pid {worker.pid}) still runs although its run has ended" for worker in installation.workers()]
+    return []
+
+
+def report(campaign: Campaign, whole: Account, left: Sequence[str], seconds: float) -> bool:
+    """Print the figures; say whether all is well."""
+    trials, accounts = campaign.trials, campaign.accounts
+    ended = len(accounts)
+    lost, double = sum(account.lost(whole) for account in accounts), sum(account.double for account in accounts)
+    took = sorted(trial.ended_s - trial.began_s for trial in trials)
+    for trial in trials:
+        if trial.problems:
+            print(f"  {trial.job}: {'; '.join(trial.problems)}")
+    for line in left:
+        print(f"  {line}")
+    print(f"kills      {', '.join(f'{count} {kind}' for kind, count in sorted(campaign.fallen.items()))}")
+    met = [sum(trial.met[kind] > 0 for trial in trials) for kind in ("server", "worker", "queue")]
+    print(f"runs       {len(trials)} of {ITEMS} items; hit while they went: server {met[0]}, worker {met[1]}, queue {met[2]} of them")
+    print(f"ended      {ended}, after {took[len(took) // 2]:.1f} s (median), {took[-1]:.1f} s (longest)")
+    print(
+        f"lost       {lost}\ndouble     {double}\nunequal    {sum(bool(trial.problems) for trial in trials)} runs that differ from the undisturbed one"
+    )
+    print(f"time       {seconds:.0f} s")
+    good = ended == len(trials) and not lost and not double and not left and not any(trial.problems for trial in trials)
+    print(
+        f"{'ok    ' if good else 'MISSED'} every run ends, every item is counted once (no peer: nothing else keeps a run over kill -9 of all its parts)"
+    )
+    return good
+
+
+def carry_out(folder: Path, options: argparse.Namespace) -> bool:
+    """Do the whole bench in `folder`; say whether all is well."""
+    started = time.monotonic()
+    installation = Installation(folder, max_workers=WORKERS * options.at_once, environment={"ARENA_LEASE_SECONDS": f"{LEASE_S:g}"})
+    try:
+        client = installation.start()
+        ensure(client, ARENA_PROJECT, PROJECT, {"hosted": {}})
+        wait_for(lambda: _pushed(installation, folder, client), 30, "the project took no push")
+        whole = undisturbed(installation, client)
+        campaign = Campaign(installation, options.seed, whole)
+        campaign.carry_out(options.runs, options.at_once)
+        campaign.recover()
+        return report(campaign, whole, leftovers(installation), time.monotonic() - started)
+    finally:
+        installation.stop()
+
+
+def _pushed(installation: Installation, folder: Path, client: Client) -> str | None:
+    try:
+        project = client.get(ARENA_PROJECT, NAMESPACE, PROJECT)
+    except ServerRefused:
+        return None
+    return installation.push(folder / "work", client, PROJECT, bundle()) if (project.get("status") or {}).get("repositoryURL") else None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the bench; return 1 when its bar is missed."""
+    parser = argparse.ArgumentParser(prog="bench kills", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="default: a new one")
+    parser.add_argument("--at-once", type=int, default=5, help="runs at a time (default: 5)")
+    parser.add_argument("--keep", action="store_true", help="keep the state directory")
+    options = parser.parse_args(arguments)
+    folder = Path(tempfile.mkdtemp(prefix="arena-kills-"))
+    print(f"seed       {options.seed}", flush=True)
+    good = False
+    try:
+        good = carry_out(folder, options)
+    except BenchFailed as error:
+        print(f"error: {error}")
+    if good and not options.keep:
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        print(f"kept       {folder}")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
