@@ -11,7 +11,7 @@ from engine.bundle.model import Location
 from engine.errors import BundleInvalid
 
 MAX_PROBLEMS = 200
-"""Problems collected before reading on is pointless: the rest are the first one's echoes."""
+"""Problems of each severity that are kept: the rest are the first ones' echoes. Warnings never crowd out an error."""
 
 MAX_REPORTED = 20
 """Problems in one error; `arena validate` shows all that were collected."""
@@ -46,8 +46,7 @@ class Problems:
     """What was found so far, in the order of finding. Equal problems are kept once."""
 
     def __init__(self) -> None:
-        self._found: dict[Problem, None] = {}
-        self._errors = 0
+        self._found: dict[Severity, dict[Problem, None]] = {severity: {} for severity in Severity}
 
     def error(self, at: Location, message: str, hint: str = "") -> None:
         """Add an error."""
@@ -64,16 +63,16 @@ class Problems:
     @property
     def all(self) -> list[Problem]:
         """Every problem, by file and line."""
-        return sorted(self._found, key=lambda p: (p.file, p.line))
+        return sorted((problem for kept in self._found.values() for problem in kept), key=lambda p: (p.file, p.line))
 
     @property
     def has_errors(self) -> bool:
         """Whether any of them is an error."""
-        return self._errors > 0
+        return bool(self._found[Severity.ERROR])
 
     def files_with_errors(self) -> set[str]:
         """Return the files that have an error."""
-        return {p.file for p in self._found if p.severity is Severity.ERROR}
+        return {problem.file for problem in self._found[Severity.ERROR]}
 
     def warnings(self) -> tuple[str, ...]:
         """Return the warnings as sentences, `file:line: …`."""
@@ -85,14 +84,13 @@ class Problems:
         Raises:
             BundleInvalid: a single error with its hint, or one line an error, the first 20.
         """
-        if self._errors:
+        if self.has_errors:
             raise invalid([p for p in self.all if p.severity is Severity.ERROR])
 
     def _add(self, problem: Problem) -> None:
-        if problem in self._found or len(self._found) >= MAX_PROBLEMS:
-            return
-        self._found[problem] = None
-        self._errors += problem.severity is Severity.ERROR
+        kept = self._found[problem.severity]
+        if len(kept) < MAX_PROBLEMS:
+            kept[problem] = None
 
 
 def invalid(problems: Sequence[Problem]) -> BundleInvalid:

@@ -9,7 +9,7 @@ import pytest
 
 from engine.bundle import files, load_bundle
 from engine.bundle.model import Location
-from engine.bundle.problems import Problems
+from engine.bundle.problems import MAX_PROBLEMS, Problems
 from engine.bundle.variables import render
 from engine.errors import BundleInvalid
 
@@ -53,6 +53,18 @@ def test_file_over_the_limit(write: Write) -> None:
     root = write({"scenarios/hello.yaml": HEAD + "#" * files.MAX_FILE_BYTES})
     with pytest.raises(BundleInvalid, match=r"cannot read 'scenarios/hello.yaml': its 4,194,\d+ bytes are over the limit of 4,194,304 for one file"):
         load_bundle(root)
+
+
+def test_warnings_do_not_crowd_out_an_error(write: Write) -> None:
+    """However many warnings come first, an error is kept: a bundle that is wrong never loads."""
+    checks = "      assertions:\n" + "".join(
+        f"        - {{type: contains, params: {{patterns: [hi]}}, pass_threshold: 0.{n}}}\n" for n in range(1, MAX_PROBLEMS + 10)
+    )
+    arena = "kind: Arena\nmetadata: {name: small}\nspec:\n  prompt_configs: [{id: assistant, file: prompts/assistant.yaml}]\n"
+    arena += "  providers: [{file: providers/mock.yaml}]\n  scenarios: [{file: scenarios/hello.yaml}, {file: scenarios/gone.yaml}]\n"
+    hello = "kind: Scenario\nmetadata: {name: hello}\nspec:\n  task_type: assistant\n  turns:\n    - role: user\n      content: Hello\n"
+    with pytest.raises(BundleInvalid, match=r"cannot find 'scenarios/gone\.yaml'"):
+        load_bundle(write({"config.arena.yaml": arena, "scenarios/hello.yaml": hello + checks}))
 
 
 def test_pipe_does_not_block(write: Write) -> None:
