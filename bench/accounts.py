@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from engine.results.parts import PARTS
+
 _TIMES = ("startedAt", "endedAt", "itemDurationMs", "providerLatencyMs", "ttftMs")
 _STATUS = ("verdict", "totalItems", "passedItems", "failedItems", "errorItems", "totalCost", "passRate")
 _SUMMARY = ("verdict", "totals", "passRate", "usage", "costUsd", "errors", "lostTranscripts")
@@ -18,13 +20,14 @@ class Account:
     """One run's items and sums.
 
     `lines` holds each item's line of results.jsonl but for its times and the run's name; `counts` how many lines each item has. `sums` are those of
-    the status, of summary.json and of the lines.
+    the status, of summary.json and of the lines. `again` counts the lines that workers wrote for items which ran more than once.
     """
 
     phase: str
     lines: Mapping[str, Any] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     sums: Mapping[str, Any] = field(default_factory=dict)
+    again: int = 0
 
     @property
     def double(self) -> int:
@@ -55,7 +58,9 @@ def account_of(run: Mapping[str, Any], directory: Path) -> Account:
         "output tokens": sum(line["usage"]["outputTokens"] for line in lines),
         "cost": round(sum(line["costUsd"] or 0 for line in lines), 9),
     }
-    return Account(phase, {line["item"]: _timeless(line) for line in lines}, Counter(line["item"] for line in lines), sums)
+    counts = Counter(line["item"] for line in lines)
+    written = sum(part.read_bytes().count(b"\n") for part in (directory / PARTS).iterdir())
+    return Account(phase, {line["item"]: _timeless(line) for line in lines}, counts, sums, written - len(counts))
 
 
 def differences(account: Account, whole: Account) -> Iterator[str]:

@@ -9,6 +9,7 @@ Exit 1 when a run does not end, or an item is lost or counted twice.
 """
 
 import argparse
+import asyncio
 import contextlib
 import random
 import secrets
@@ -26,6 +27,8 @@ from arena.errors import ServerUnreachable
 from bench.accounts import Account, account_of, differences
 from bench.installation import NAMESPACE, BenchFailed, Installation, ensure, kill, wait_for
 from bench.mock_bundle import ITEMS, bundle
+from engine.items import RunUID
+from engine.queue.redis import RedisWorkQueue
 from gitops.content import ContentVolume
 from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN
 from reconcile.job.runs import finished
@@ -238,12 +241,23 @@ def undisturbed(installation: Installation, client: Client) -> Account:
 
 
 def leftovers(installation: Installation) -> list[str]:
-    """Return what ended runs left running, in words, after a time in which it may go."""
+    """Return what ended runs left behind, in words, after a time in which it may go: worker processes, keys in the queue's store."""
+
+    def look() -> list[str]:
+        workers = [f"worker {worker.name} (pid {worker.pid}) still runs although its run has ended" for worker in installation.workers()]
+        return workers + [f"the queue still has the keys of run {run}" for run in asyncio.run(_runs_with_keys(installation))]
+
+    with contextlib.suppress(BenchFailed):
+        wait_for(lambda: None if look() else True, QUIET_S, "something is left")
+    return look()
+
+
+async def _runs_with_keys(installation: Installation) -> list[RunUID]:
+    queue = RedisWorkQueue(f"unix://{installation.state.queue}/queue.sock", installation=installation.state.installation())
     try:
-        wait_for(lambda: None if installation.workers() else True, QUIET_S, "workers are left")
-    except BenchFailed:
-        return [f"worker {worker.name} (pid {worker.pid}) still runs although its run has ended" for worker in installation.workers()]
-    return []
+        return await queue.runs()
+    finally:
+        await queue.close()
 
 
 def report(campaign: Campaign, whole: Account, left: Sequence[str], seconds: float) -> bool:
