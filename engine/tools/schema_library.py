@@ -20,13 +20,15 @@ def compile_with_library(definition: Mapping[str, Any]) -> Test:
     """Compile a schema.
 
     Raises:
-        ValueError: it is no JSON Schema.
+        ValueError: it is no JSON Schema, a pattern is not RE2, or it has `unevaluatedProperties` beside `patternProperties`, which the library
+            would match with Python's own engine.
     """
     library = _with_re2(validator_for(definition, default=Draft7Validator))
     try:
         library.check_schema(definition)
     except jsonschema.SchemaError as error:
         raise ValueError(error.message) from None
+    _check_patterns(definition)
     validator = library(definition, registry=REGISTRY)
 
     def test(value: Any, _path: str) -> str:
@@ -43,7 +45,36 @@ def compile_with_library(definition: Mapping[str, Any]) -> Test:
 
 @cache
 def _with_re2(library: Any) -> Any:
-    return extend(library, {"pattern": _pattern, "patternProperties": _pattern_properties})  # type: ignore[no-untyped-call]
+    keywords = {"pattern": _pattern, "patternProperties": _pattern_properties, "additionalProperties": _additional_properties}
+    return extend(library, keywords)  # type: ignore[no-untyped-call]
+
+
+_VALUES = frozenset(("const", "enum", "default", "examples", "example"))
+"""Keywords whose arguments are values, not schemas."""
+
+
+def _check_patterns(definition: Mapping[str, Any]) -> None:
+    keywords = set()
+    for schema in _objects(definition):
+        keywords |= schema.keys()
+        if isinstance(schema.get("pattern"), str):
+            compile_pattern(schema["pattern"])
+        if isinstance(patterns := schema.get("patternProperties"), Mapping):
+            for pattern in patterns:
+                compile_pattern(pattern)
+    if {"unevaluatedProperties", "patternProperties"} <= keywords:
+        raise ValueError("'unevaluatedProperties' beside 'patternProperties' is not supported")
+
+
+def _objects(value: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(value, Mapping):
+        yield value
+        for key, entry in value.items():
+            if key not in _VALUES:
+                yield from _objects(entry)
+    elif isinstance(value, list | tuple):
+        for entry in value:
+            yield from _objects(entry)
 
 
 def _pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[jsonschema.ValidationError]:
@@ -58,6 +89,19 @@ def _pattern_properties(validator: Any, patterns: Mapping[str, Any], instance: A
             for name, value in instance.items():
                 if compiled.search(name) is not None:
                     yield from validator.descend(value, subschema, path=name, schema_path=pattern)
+
+
+def _additional_properties(validator: Any, argument: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[jsonschema.ValidationError]:
+    if not isinstance(instance, dict):
+        return
+    patterns = [compile_pattern(pattern) for pattern in schema.get("patternProperties", {})]
+    for name in instance:
+        if name in schema.get("properties", {}) or any(compiled.search(name) is not None for compiled in patterns):
+            continue
+        if argument is False:
+            yield jsonschema.ValidationError(f"'{name}' is not allowed")
+        else:
+            yield from validator.descend(instance[name], argument, path=name)
 
 
 def _place(path: Any) -> str:

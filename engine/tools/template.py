@@ -1,18 +1,25 @@
 """The part of Go's text/template that tool mocks use: fields, if, range, comparisons, printf. Anything else is refused by name.
 
-A template is parsed once, at load, into a tree of closures; rendering one is pure and cannot loop: `range` only walks a list it was given.
+A template is parsed once, at load, into a tree of closures; rendering one is pure and bounded: `range` only walks a list it was given, and nested
+ones end at a limit of steps.
 """
 
+import inspect
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from engine.tools.template_values import FUNCTIONS, field_of, go_text, is_true
+from engine.tools.template_values import FUNCTIONS, MAX_TEXT_CHARACTERS, field_of, go_text, is_true
+
+MAX_SOURCE_CHARACTERS = 64 * 1024
+MAX_ACTION_CHARACTERS = 4096
+MAX_STEPS = 100_000
+"""Nodes and turns of a range in one rendering: nested ranges multiply beyond any time."""
 
 Expression = Callable[["Scope"], Any]
-Node = Callable[["Scope", list[str]], None]
+Node = Callable[["Scope", "Output"], None]
 
 
 class TemplateRefused(ValueError):
@@ -27,6 +34,28 @@ class Scope:
     root: Any
 
 
+@dataclass(slots=True)
+class Output:
+    """What a rendering has printed, and how much more it may do."""
+
+    texts: list[str] = field(default_factory=list)
+    characters: int = 0
+    steps: int = 0
+
+    def step(self) -> None:
+        """Count one step. Raises: ValueError: it is one too many."""
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            raise ValueError(f"it takes more than {MAX_STEPS:,} steps")
+
+    def print(self, text: str) -> None:
+        """Append text. Raises: ValueError: it is too much."""
+        self.characters += len(text)
+        if self.characters > MAX_TEXT_CHARACTERS:
+            raise ValueError(f"it prints more than {MAX_TEXT_CHARACTERS:,} characters")
+        self.texts.append(text)
+
+
 @dataclass(frozen=True, slots=True)
 class Template:
     """A parsed template."""
@@ -37,27 +66,34 @@ class Template:
         """Return the text for these arguments; a missing one prints as `<no value>`, as Go prints it.
 
         Raises:
-            ValueError: an operand has a type that the function cannot take.
+            ValueError: an operand has a type that the function cannot take, or the rendering goes beyond its limits.
         """
-        output: list[str] = []
-        _run(self.nodes, Scope(arguments, arguments), output)
-        return "".join(output)
+        output = Output()
+        try:
+            _run(self.nodes, Scope(arguments, arguments), output)
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
+        return "".join(output.texts)
 
 
 def parse_template(source: str) -> Template:
     """Parse a template.
 
     Raises:
-        TemplateRefused: it is malformed, or uses a construct or a function that is not known here.
+        TemplateRefused: it is malformed, too long or too deep, or uses a construct or a function that is not known here.
     """
+    if len(source) > MAX_SOURCE_CHARACTERS:
+        raise TemplateRefused(f"it is longer than {MAX_SOURCE_CHARACTERS:,} characters")
     parser = _Parser(source)
-    nodes, ended_by = parser.block()
+    try:
+        nodes, ended_by = parser.block()
+    except RecursionError:
+        raise TemplateRefused("it is nested too deeply") from None
     if ended_by:
         raise TemplateRefused(f"'{{{{{ended_by}}}}}' without an 'if' or 'range' before it")
     return Template(nodes)
 
 
-_ACTION = re.compile(r"\{\{(- )?\s*(.*?)\s*( -)?\}\}", re.DOTALL)
 _TOKEN = re.compile(
     r"""\s*(?:(?P<string>"(?:[^"\\\n]|\\.)*"|`[^`]*`)|(?P<number>-?\d+(?:\.\d+)?)|(?P<field>\$?(?:\.[A-Za-z_]\w*)+|\$|\.)|(?P<word>[A-Za-z_]\w*)|(?P<mark>[()|])|(?P<bad>\S+))"""
 )
@@ -96,7 +132,7 @@ class _Parser:
         if head in _REFUSED:
             raise TemplateRefused(f"'{head}' is not supported in a mock template")
         expression = parse_expression(action)
-        return lambda scope, output: output.append(go_text(expression(scope)))
+        return lambda scope, output: output.print(go_text(expression(scope)))
 
     def _if(self, condition: str) -> Node:
         test = parse_expression(condition)
@@ -118,7 +154,7 @@ class _Parser:
         elif closing != "end":
             raise TemplateRefused("'range' without 'end'")
 
-        def walk(scope: Scope, output: list[str]) -> None:
+        def walk(scope: Scope, output: Output) -> None:
             entries = listing(scope)
             if isinstance(entries, Mapping):
                 entries = [entries[key] for key in sorted(entries)]
@@ -126,6 +162,7 @@ class _Parser:
                 _run(otherwise, scope, output)
                 return
             for entry in entries:
+                output.step()
                 _run(body, Scope(entry, scope.root), output)
 
         return walk
@@ -141,24 +178,29 @@ def _split(source: str) -> list[tuple[str, str | None]]:
     """Return the source as pairs of plain text and the action after it (None for none), white space trimmed where an action asks for it."""
     pieces: list[tuple[str, str | None]] = []
     place, trim = 0, False
-    for match in _ACTION.finditer(source):
-        text = source[place : match.start()]
+    while (start := source.find("{{", place)) >= 0:
+        end = source.find("}}", start + 2)
+        if end < 0:
+            raise TemplateRefused("'{{' without '}}'")
+        action, text = source[start + 2 : end], source[place:start]
+        if len(action) > MAX_ACTION_CHARACTERS:
+            raise TemplateRefused(f"an action is longer than {MAX_ACTION_CHARACTERS:,} characters")
+        before, after = action[:1] == "-" and action[1:2].isspace(), action[-1:] == "-" and action[-2:-1].isspace()
         text = text.lstrip() if trim else text
-        pieces.append((text.rstrip() if match[1] else text, match[2]))
-        place, trim = match.end(), match[3] is not None
+        pieces.append((text.rstrip() if before else text, action[1 if before else 0 : -1 if after else None].strip()))
+        place, trim = end + 2, after
     rest = source[place:]
-    if "{{" in rest:
-        raise TemplateRefused("'{{' without '}}'")
     pieces.append((rest.lstrip() if trim else rest, None))
     return pieces
 
 
 def _text(text: str) -> Node:
-    return lambda _scope, output: output.append(text)
+    return lambda _scope, output: output.print(text)
 
 
-def _run(nodes: tuple[Node, ...], scope: Scope, output: list[str]) -> None:
+def _run(nodes: tuple[Node, ...], scope: Scope, output: Output) -> None:
     for node in nodes:
+        output.step()
         node(scope, output)
 
 
@@ -191,13 +233,17 @@ def _call(tokens: Tokens) -> tuple[Expression, Tokens]:
     while rest and rest[0] != ("mark", ")"):
         operand, rest = _operand(rest)
         operands.append(operand)
+    try:
+        inspect.signature(function).bind(*operands)
+    except TypeError:
+        raise TemplateRefused(f"'{word}' cannot take {len(operands)} operands") from None
     return (lambda scope: function(*(operand(scope) for operand in operands))), rest
 
 
 def _operand(tokens: Tokens) -> tuple[Expression, Tokens]:
     (kind, word), rest = tokens[0], tokens[1:]
     if kind == "string":
-        literal = word[1:-1] if word[0] == "`" else json.loads(word)
+        literal = _literal(word)
         return (lambda _scope: literal), rest
     if kind == "number":
         amount = float(word) if "." in word else int(word)
@@ -212,6 +258,15 @@ def _operand(tokens: Tokens) -> tuple[Expression, Tokens]:
             raise TemplateRefused("'(' without ')'")
         return inner, rest[1:]
     raise TemplateRefused("pipes are not supported in a mock template" if word == "|" else f"'{word}' is not supported in a mock template")
+
+
+def _literal(word: str) -> str:
+    if word[0] == "`":
+        return word[1:-1]
+    try:
+        return str(json.loads(word, strict=False))
+    except ValueError:
+        raise TemplateRefused(f"the string {word[:40]} has an escape that is not understood") from None
 
 
 def _field(word: str) -> Expression:

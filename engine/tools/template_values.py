@@ -1,12 +1,15 @@
 """Values and functions of mock templates, as Go's text/template has them: truth, printing, comparisons, printf."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from engine.providers.messages import json_text
 
 NO_VALUE = "<no value>"
+MAX_TEXT_CHARACTERS = 1024 * 1024
+"""What one rendering may print, and any function return."""
+MAX_WIDTH = 1000
 
 
 def field_of(value: Any, name: str) -> Any:
@@ -32,15 +35,12 @@ def go_text(value: Any) -> str:
     return json_text(value)
 
 
-def _equal(*operands: Any) -> bool:
-    if len(operands) < 2:  # noqa: PLR2004 - eq takes two or more
-        raise ValueError("eq takes at least two operands")
-    first, *others = operands
-    return any(isinstance(first, bool) == isinstance(other, bool) and first == other for other in others)
+def _equal(first: Any, second: Any, *others: Any) -> bool:
+    return any(isinstance(first, bool) == isinstance(other, bool) and first == other for other in (second, *others))
 
 
 def _ordered(name: str, holds: Callable[[Any, Any], bool]) -> Callable[..., bool]:
-    def compare(left: Any = None, right: Any = None) -> bool:
+    def compare(left: Any, right: Any) -> bool:
         texts = isinstance(left, str) and isinstance(right, str)
         numbers = all(isinstance(side, int | float) and not isinstance(side, bool) for side in (left, right))
         if not texts and not numbers:
@@ -50,19 +50,25 @@ def _ordered(name: str, holds: Callable[[Any, Any], bool]) -> Callable[..., bool
     return compare
 
 
-def _and(*operands: Any) -> Any:
+def _and(first: Any, *others: Any) -> Any:
+    operands = (first, *others)
     return next((value for value in operands if not is_true(value)), operands[-1])
 
 
-def _or(*operands: Any) -> Any:
+def _or(first: Any, *others: Any) -> Any:
+    operands = (first, *others)
     return next((value for value in operands if is_true(value)), operands[-1])
 
 
-def _not_equal(left: Any = None, right: Any = None) -> bool:
+def _not(value: Any) -> bool:
+    return not is_true(value)
+
+
+def _not_equal(left: Any, right: Any) -> bool:
     return not _equal(left, right)
 
 
-def _len(value: Any = None) -> int:
+def _len(value: Any) -> int:
     if not isinstance(value, str | list | Mapping):
         raise ValueError(f"len takes a string, a list or an object, not {go_text(value)}")  # noqa: TRY004 - a template's faults are ValueErrors
     return len(value.encode()) if isinstance(value, str) else len(value)
@@ -79,20 +85,41 @@ def _index(value: Any, *keys: Any) -> Any:
     return value
 
 
-_VERB = re.compile(r"%(?:%|([-+0]*\d*(?:\.\d+)?)([sdvqft]))")
+def _print(*operands: Any) -> str:
+    return _joined("print", (go_text(operand) for operand in operands))
 
 
-def _printf(layout: Any = "", *operands: Any) -> str:
-    remaining = list(operands)
+def _joined(name: str, texts: Iterable[str]) -> str:
+    kept, characters = [], 0
+    for text in texts:
+        characters += len(text)
+        if characters > MAX_TEXT_CHARACTERS:
+            raise ValueError(f"{name} makes more than {MAX_TEXT_CHARACTERS:,} characters")
+        kept.append(text)
+    return "".join(kept)
 
-    def fill(match: re.Match[str]) -> str:
+
+_VERB = re.compile(r"%(?:%|([-+0]*)(\d*)(?:\.(\d+))?([sdvqft]))")
+
+
+def _printf(layout: Any, *operands: Any) -> str:
+    return _joined("printf", _filled(go_text(layout), list(operands)))
+
+
+def _filled(layout: str, remaining: list[Any]) -> Iterator[str]:
+    place = 0
+    for match in _VERB.finditer(layout):
+        yield layout[place : match.start()]
+        place = match.end()
         if match[0] == "%%":
-            return "%"
+            yield "%"
+            continue
         if not remaining:
             raise ValueError(f"printf: no operand for {match[0]}")
-        return _format(match[1], match[2], remaining.pop(0))
-
-    return _VERB.sub(fill, go_text(layout))
+        if any(len(size or "") > len(str(MAX_WIDTH)) or int(size or 0) > MAX_WIDTH for size in (match[2], match[3])):
+            raise ValueError(f"printf: {match[0][:40]} is wider than {MAX_WIDTH} characters")
+        yield _format(match[0][1:-1], match[4], remaining.pop(0))
+    yield layout[place:]
 
 
 def _format(flags: str, verb: str, value: Any) -> str:
@@ -113,10 +140,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ge": _ordered("ge", lambda left, right: left >= right),
     "and": _and,
     "or": _or,
-    "not": lambda value=None: not is_true(value),
+    "not": _not,
     "len": _len,
     "index": _index,
     "printf": _printf,
-    "print": lambda *operands: "".join(go_text(operand) for operand in operands),
+    "print": _print,
 }
 """Every function that a mock template may call."""

@@ -84,7 +84,7 @@ class MockTool:
             raise Failed("execution", f"the mock template failed: {error}") from None
         try:
             value = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             value = {"result": text}
             text = json_text(value)
         self._judge(value)

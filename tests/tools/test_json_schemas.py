@@ -59,6 +59,13 @@ def test_schema(schema: dict[str, Any], good: Any, bad: Any) -> None:
         pytest.param({"minimum": "1"}, "must be a number", id="a bound that is a string"),
         pytest.param({"minLength": -1}, "0 or more", id="a negative size"),
         pytest.param({"if": 3}, "", id="a fault that the library finds"),
+        pytest.param({"if": {"pattern": "(?=a)"}}, "perl operator", id="a pattern in a schema that goes to the library"),
+        pytest.param({"patternProperties": {"(?=a)": {}}}, "perl operator", id="a pattern of names"),
+        pytest.param(
+            {"unevaluatedProperties": False, "allOf": [{"patternProperties": {"a": {}}}]},
+            "is not supported",
+            id="two keywords that do not go together",
+        ),
     ],
 )
 def test_a_schema_that_is_none_is_said(schema: dict[str, Any], words: str) -> None:
@@ -99,6 +106,30 @@ def test_a_fault_names_the_place() -> None:
     """The sentence says where in the value the fault is."""
     schema = Schema({"properties": {"a": {"items": {"properties": {"b": {"type": "string"}}}}}})
     assert schema.fault({"a": [{"b": "x"}, {"b": 1}]}) == "a[1].b must be a string"
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        pytest.param({"patternProperties": {"^x": {}}, "additionalProperties": False}, {"x1": 1}, {"y": 1}, id="no other names"),
+        pytest.param(
+            {"patternProperties": {"^x": {}}, "properties": {"p": {}}, "additionalProperties": {"type": "string"}},
+            {"x1": 1, "p": 1, "y": "s"},
+            {"y": 1},
+            id="other names of one type",
+        ),
+    ],
+)
+def test_names_beside_patterns(schema: dict[str, Any], good: Any, bad: Any) -> None:
+    """What neither `properties` nor a pattern names is additional."""
+    assert Schema(schema).fault(good) == ""
+    assert "y" in Schema(schema).fault(bad)
+
+
+def test_names_are_matched_in_linear_time() -> None:
+    """A pattern of names that would keep Python's engine busy for ever is matched by RE2."""
+    fault = Schema({"patternProperties": {"^(a+)+$": {}}, "additionalProperties": False}).fault({"a" * 60 + "!": 1})
+    assert "is not allowed" in fault
 
 
 def test_a_reference_is_never_fetched() -> None:

@@ -63,6 +63,13 @@ def test_a_template_renders(source: str, text: str) -> None:
         pytest.param("{{.id", "'{{' without '}}'", id="an action that never ends"),
         pytest.param("{{if eq (.id}}x{{end}}", "'(' without ')'", id="a parenthesis that never closes"),
         pytest.param("{{}}", "empty", id="an empty action"),
+        pytest.param(r'{{eq .id "\q"}}', "has an escape that is not understood", id="an escape that no string has"),
+        pytest.param("{{if .a}}" * 3000 + "{{end}}" * 3000, "nested too deeply", id="blocks without end"),
+        pytest.param("{{print " + "(" * 2000 + "1" + ")" * 2000 + "}}", "nested too deeply", id="parentheses without end"),
+        pytest.param("{{and}}", "'and' cannot take 0 operands", id="a function without operands"),
+        pytest.param("{{not .a .b}}", "'not' cannot take 2 operands", id="a function with too many operands"),
+        pytest.param("{{" + " " * 5000 + "}}", "an action is longer than 4,096 characters", id="an action without end"),
+        pytest.param("x" * 65537, "longer than 65,536 characters", id="a template without end"),
     ],
 )
 def test_what_is_not_known_is_refused_by_name(source: str, words: str) -> None:
@@ -70,6 +77,25 @@ def test_what_is_not_known_is_refused_by_name(source: str, words: str) -> None:
     with pytest.raises(TemplateRefused) as refused:
         parse_template(source)
     assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param("{{range .hundred}}{{range $.hundred}}{{range $.hundred}}{{end}}{{end}}{{end}}", id="nested ranges"),
+        pytest.param(
+            '{{range .hundred}}{{printf "%1000d%1000d%1000d%1000d%1000d%1000d%1000d%1000d%1000d%1000d%1000d" 1 1 1 1 1 1 1 1 1 1 1}}{{end}}',
+            id="much text",
+        ),
+        pytest.param('{{printf "%2000000000d" 1}}', id="a wide number"),
+        pytest.param('{{printf "%.999999999f" .price}}', id="a number of many digits"),
+        pytest.param("{{print .long .long}}", id="a text of long operands"),
+    ],
+)
+def test_a_rendering_is_bounded(source: str) -> None:
+    """A small template cannot take much time or memory, whatever its arguments."""
+    with pytest.raises(ValueError, match=r"more than|wider than"):
+        parse_template(source).render(ARGUMENTS | {"hundred": list(range(100)), "long": "x" * 600_000})
 
 
 @pytest.mark.parametrize("source", ["{{gt .id 1}}", "{{len .n}}", "{{index .items 9}}", '{{printf "%d" .id}}', '{{printf "%s"}}', "{{eq .id}}"])
