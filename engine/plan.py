@@ -19,7 +19,17 @@ from engine.bundle.perturbations import Variant, count_variants, variants_of
 from engine.bundle.problems import shown
 from engine.errors import BundleInvalid, EngineVersionMismatch, MatrixTooLarge, ProviderNotFound
 from engine.items import Item
-from engine.selection import Pool, bundle_pool, check_known, job_pool, select_providers, select_scenarios, serving_providers
+from engine.selection import (
+    Pool,
+    bundle_pool,
+    check_known,
+    fallback_warning,
+    idle_excludes,
+    job_pool,
+    select_providers,
+    select_scenarios,
+    serving_providers,
+)
 from engine.version import ENGINE_VERSION
 
 EVALUATION_ITEM_CAP = 10_000
@@ -245,7 +255,7 @@ def make_plan(bundle: Bundle, request: PlanRequest, options: WorkerOptions = Wor
         concurrency=options.concurrency,
         image=options.image,
         confidence=options.confidence,
-        warnings=tuple(warnings),
+        warnings=(*idle_excludes(bundle, request.exclude), *warnings),
     )
 
 
@@ -255,6 +265,7 @@ def _rows(scenarios: list[Scenario], pool: Pool, request: PlanRequest) -> tuple[
     for scenario in scenarios:
         providers = select_providers(scenario, pool, request.only_providers)
         if providers:
+            warnings += [warning] if (warning := fallback_warning(scenario, pool)) else []
             rows.append(_Row(scenario, providers, request.trials if request.trials is not None else scenario.trials or 1))
         else:
             warnings.append(f"{scenario.location}: scenario '{scenario.id}' does not run: none of the chosen providers is among its own")

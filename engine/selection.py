@@ -8,18 +8,24 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from engine.bundle.model import Bundle, Scenario
 from engine.bundle.problems import did_you_mean, shown
 from engine.bundle.provider_reader import SUBJECT_ROLES
 from engine.errors import BundleInvalid, FeatureNotSupported, NoScenarios, ProviderNotFound
 
+if TYPE_CHECKING:
+    from engine.checks.patterns import Pattern
+
 DEFAULT_GROUP = "default"
 
 
 @lru_cache(maxsize=1024)
-def compile_glob(pattern: str) -> re.Pattern[str]:
+def compile_glob(pattern: str) -> "Pattern":
     """Compile a scenario pattern: `*` and `?` do not cross `/`, `[a-z]` and `[!a-z]` are classes, a backslash takes the next character literally.
+
+    It is matched by RE2, because many `*` would keep Python's engine busy for ever.
 
     Raises:
         BundleInvalid: it cannot be read; the message says why.
@@ -33,7 +39,12 @@ def compile_glob(pattern: str) -> re.Pattern[str]:
     while at < len(pattern):
         part, at = _glob_part(pattern, at)
         parts.append(part)
-    return re.compile("".join(parts) + r"\Z", re.DOTALL)
+    from engine.checks.patterns import compile_pattern  # noqa: PLC0415 - RE2 only where there is a pattern
+
+    try:
+        return compile_pattern(rf"\A{''.join(parts)}\z")
+    except ValueError as error:
+        raise _bad(pattern, str(error)) from error
 
 
 def _glob_part(pattern: str, at: int) -> tuple[str, int]:
@@ -60,11 +71,9 @@ def _glob_class(pattern: str, at: int) -> tuple[str, int]:
     members = "".join("-" if c == "-" else re.escape(c) for c in pattern[start:end])
     if "/" in members:
         raise _bad(pattern, "a class cannot hold '/'")
-    try:
-        re.compile(f"[{members}]")
-    except re.error as error:
-        raise _bad(pattern, f"the class [{pattern[start:end]}] is not valid") from error
-    return (rf"(?!/)[^{members}]" if negated else f"[{members}]"), end + 1
+    if any(low > high for low, high in re.findall(r"(.)-(.)", pattern[start:end], re.DOTALL)):
+        raise _bad(pattern, f"the class [{pattern[start:end]}] is not valid")
+    return (f"[^/{members}]" if negated else f"[{members}]"), end + 1
 
 
 def _bad(pattern: str, cause: str, hint: str = "") -> BundleInvalid:
@@ -74,7 +83,7 @@ def _bad(pattern: str, cause: str, hint: str = "") -> BundleInvalid:
 def matches(pattern: str, scenario: Scenario) -> bool:
     """Say whether a pattern names a scenario: by id, by path relative to the bundle, or by the file's base name."""
     glob = compile_glob(pattern)
-    return any(glob.match(name) for name in (scenario.id, scenario.file, scenario.file.rpartition("/")[2]))
+    return any(glob.search(name) is not None for name in (scenario.id, scenario.file, scenario.file.rpartition("/")[2]))
 
 
 def select_scenarios(bundle: Bundle, include: Sequence[str], exclude: Sequence[str], only: Sequence[str]) -> list[Scenario]:
@@ -110,6 +119,12 @@ def select_scenarios(bundle: Bundle, include: Sequence[str], exclude: Sequence[s
             hint="include, exclude and the chosen scenarios rule each other out",
         )
     return left
+
+
+def idle_excludes(bundle: Bundle, exclude: Sequence[str]) -> list[str]:
+    """Return a sentence for each `exclude` pattern that names no scenario of the bundle: what it was to keep out may run under another name."""
+    idle = [pattern for pattern in exclude if not any(matches(pattern, scenario) for scenario in bundle.scenarios.values())]
+    return [f"the exclude pattern '{shown(pattern)}' matches no scenario" for pattern in idle]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +210,14 @@ def select_providers(scenario: Scenario, pool: Pool, only: Sequence[str]) -> lis
     """
     named = _named_providers(scenario, pool) if scenario.providers else _grouped_providers(scenario, pool)
     return sorted(ident for ident in named if not only or ident in only)
+
+
+def fallback_warning(scenario: Scenario, pool: Pool) -> str:
+    """Return a sentence when a scenario's group is not among a job's, so that it runs with all of them; "" otherwise, and for the default group."""
+    by_group = not scenario.providers and scenario.provider_group != DEFAULT_GROUP
+    if not by_group or not pool.from_job or any(candidate.group == scenario.provider_group for candidate in pool.candidates):
+        return ""
+    return f"{scenario.location}: no provider of the job is in the group '{scenario.provider_group}' of scenario '{scenario.id}': it runs with all of them"
 
 
 def _named_providers(scenario: Scenario, pool: Pool) -> set[str]:

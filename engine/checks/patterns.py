@@ -3,7 +3,7 @@
 The only module that imports `re2`: a bundle is not trusted, and Python's own engine can be made to run for ever.
 """
 
-from functools import cache
+from functools import lru_cache
 from typing import Any, Protocol
 
 
@@ -15,9 +15,9 @@ class Pattern(Protocol):
         ...
 
 
-@cache
+@lru_cache(maxsize=4096)
 def compile_pattern(pattern: str) -> Pattern:
-    """Compile an RE2 pattern, once per process and pattern.
+    """Compile an RE2 pattern; the last few thousand of a process are kept.
 
     Raises:
         ValueError: RE2 does not know this syntax; the message is RE2's own. Look-around and back-references are not part of it.

@@ -54,7 +54,7 @@ _VALUES = frozenset(("const", "enum", "default", "examples", "example"))
 
 
 def _check_patterns(definition: Mapping[str, Any]) -> None:
-    keywords = set()
+    keywords: set[str] = set()
     for schema in _objects(definition):
         keywords |= schema.keys()
         if isinstance(schema.get("pattern"), str):

@@ -255,3 +255,24 @@ def test_job_capabilities() -> None:
     """Required capabilities look at what the job's providers declare."""
     bundle = bundle_of(Scenario("s", "s", required_capabilities=("vision",)))
     assert providers_of(bundle, PlanRequest(providers={"default": (entry("a"), entry("v", "vision"))})) == ["v"]
+
+
+def test_a_group_that_the_job_does_not_have() -> None:
+    """A scenario whose group no provider of the job is in runs with all of them, and the plan says so."""
+    bundle = bundle_of(Scenario("s", "s", provider_group="premium"), providers=(provider("a", "premium"),))
+    plan = make_plan(bundle, PlanRequest(providers={"default": (entry("gpt"),)}))
+    assert plan.warnings == (":0: no provider of the job is in the group 'premium' of scenario 's': it runs with all of them",)
+    assert make_plan(bundle, PlanRequest(providers={"premium": (entry("gpt"),)})).warnings == ()
+
+
+def test_an_exclude_pattern_of_nothing() -> None:
+    """An exclude pattern that names no scenario keeps nothing out, and the plan says so."""
+    plan = make_plan(TWO, PlanRequest(exclude=("alpa", "beta")))
+    assert (plan.scenarios, plan.warnings) == (("alpha",), ("the exclude pattern 'alpa' matches no scenario",))
+
+
+def test_many_stars_are_matched_at_once() -> None:
+    """A pattern that would keep a backtracking engine busy for ever is matched in linear time."""
+    scenario = Scenario("a" * 100, "a")
+    with pytest.raises(NoScenarios, match="matches none"):
+        select_scenarios(bundle_of(scenario), ["*a" * 20 + "b"], [], [])
