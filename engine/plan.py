@@ -229,7 +229,7 @@ def make_plan(bundle: Bundle, request: PlanRequest, options: WorkerOptions = Wor
 
     Raises:
         NoScenarios: the filters leave none.
-        ProviderNotFound: a scenario or a filter names a provider that is not there, or a scenario has none to run with.
+        ProviderNotFound: a scenario or a filter names a provider that is not there, a scenario has none to run with, or a job has two of one name.
         MatrixTooLarge: there would be more items than `request.item_cap`.
         BundleInvalid: a pattern cannot be read, or the override's response file cannot.
     """
@@ -327,7 +327,15 @@ def _specs(bundle: Bundle, job: JobProviders | None) -> dict[str, dict[str, Any]
         for entries in job.values()
         for ident, entry in (entries.items() if isinstance(entries, Mapping) else ((entry.id, entry) for entry in entries))
     ]
-    return {ident: {**entry.spec, "id": ident} for ident, entry in named}
+    specs: dict[str, dict[str, Any]] = {}
+    for ident, entry in named:
+        spec = {**entry.spec, "id": ident}
+        if specs.setdefault(ident, spec) != spec:
+            raise ProviderNotFound(
+                f"cannot tell the job's providers apart: two different ones are called '{shown(ident)}'",
+                hint="an entry of a list goes by its resource's name, one of a map by its key: rename one of them",
+            )
+    return specs
 
 
 def _spec_of(provider: Provider) -> dict[str, Any]:

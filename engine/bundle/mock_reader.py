@@ -3,6 +3,7 @@
 Owns the tables of that file. Which entry answers which request is the mock provider's business.
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ _PART = Table(
     required=("type",),
 )
 _TEXT_KEYS = ("content", "text", "response")
+_TURN_NUMBER = re.compile(r"[1-9][0-9]{0,8}\Z")
+_AUDIO_KEYS = {"audio_file": word, "audio_sample_rate": integer(1), "audio_mime_type": word}
 _TURN = Table(
     "a mock turn",
     {
@@ -30,9 +33,7 @@ _TURN = Table(
         **dict.fromkeys(_TEXT_KEYS, word),
         "parts": list_of(record(_PART, dict, located=False)),
         "tool_calls": list_of(_CALL),
-        "audio_file": word,
-        "audio_sample_rate": integer(1),
-        "audio_mime_type": word,
+        **_AUDIO_KEYS,
     },
 )
 
@@ -48,10 +49,13 @@ def _turn(document: Document, node: Node, key: str) -> Any:
     if len(texts) > 1:
         document.error(node, f"cannot read the mock turn: '{texts[1]}' and '{texts[0]}' are the same key", f"keep '{texts[0]}'")
     parts, calls = values.get("parts", ()), values.get("tool_calls", ())
-    inferred = "tool_calls" if calls else "multimodal" if parts else "text"
+    if values.get("type") == "tool_calls" and not calls:
+        document.error(node, "cannot read the mock turn: its type is tool_calls, and it has none", "add tool_calls, or leave `type` out")
+    for key in _AUDIO_KEYS:
+        if key in values:
+            document.problems.warning(document.at(node), f"'{key}' of a mock turn has no effect: audio is not built yet")
     return MockTurn(
-        type=values.get("type", inferred),
-        content=values[texts[0]] if texts else "",
+        content=values[texts[0]] if texts else "".join(part.get("text", "") for part in parts if part["type"] == "text"),
         parts=parts,
         tool_calls=calls,
         location=document.at(node),
@@ -62,7 +66,7 @@ def _numbered(document: Document, node: Node, key: str) -> Any:
     named = map_of(_turn)(document, node, key)
     if named is INVALID:
         return INVALID
-    wrong = next((number for number in named if not number.isdecimal() or int(number) < 1), None)
+    wrong = next((number for number in named if not _TURN_NUMBER.match(number)), None)
     if wrong is not None:
         document.error(node, f"cannot read '{key}': '{wrong}' is not a turn number", "turns are counted from 1")
         return INVALID

@@ -19,9 +19,8 @@ class MockToolCall:
 
 @dataclass(frozen=True, slots=True)
 class MockTurn:
-    """One reply. `type` is text, tool_calls or multimodal, inferred when the file says nothing; `parts` are as written (checked for their keys)."""
+    """One reply. `parts` are as written (checked for their keys); without a content of its own, the reply's content is their text."""
 
-    type: str = "text"
     content: str = ""
     parts: tuple[Mapping[str, Json], ...] = ()
     tool_calls: tuple[MockToolCall, ...] = ()

@@ -41,6 +41,9 @@ SUBJECT_ROLES = frozenset({"llm", "image"})
 
 DUPLEX_MOCK_KEYS = ("auto_respond", "response_text", "duplex_scenario", "interrupt_on_turn", "close_after_turns", "close_no_response")
 MOCK_KEYS = ("mock_config", "latency_ms", *DUPLEX_MOCK_KEYS)
+MAX_LATENCY_MS = 3_600_000
+JOB_ANSWERS = "mock_answers"
+"""Holds the text of a response file in the spec that a job resolves; a bundle names files instead, so there it is no key."""
 
 _OTHER_NAMES = {"anthropic": "claude", "google": "gemini", "azure": "openai", "bedrock": "claude", "vertex": "gemini"}
 
@@ -122,6 +125,7 @@ def read_provider(document: Document, node: Node, ident: str) -> dict[str, Any] 
     config = entries(document, node).get("additional_config") if isinstance(node, MappingNode) else None
     if config is not None and isinstance(config[1], MappingNode):
         keys = entries(document, config[1])
+        spec["additional_config"].pop(JOB_ANSWERS, None)
         if values["type"] == "mock":
             _check_mock_keys(document, keys)
         if "mock_config" in keys:
@@ -142,6 +146,8 @@ def _check_mock_keys(document: Document, keys: Mapping[str, tuple[Node, Node]]) 
     for key, (node, _) in keys.items():
         if key in DUPLEX_MOCK_KEYS:
             document.problems.note(document.at(node), f"'{key}' has an effect in duplex scenarios only")
+        elif key == "latency_ms":
+            between(0, MAX_LATENCY_MS)(document, keys[key][1], key)
         elif key in MOCK_KEYS:
             continue
         elif nearest(key, MOCK_KEYS):

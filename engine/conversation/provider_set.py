@@ -17,7 +17,7 @@ from foundation.clock import Clock
 
 
 class ProviderSet:
-    """The providers that a plan names.
+    """The providers that a plan tests. Those that only serve judges and self-play roles are not asked, because both are refused when planned.
 
     Raises (when built):
         BundleInvalid: a response file cannot be read.
@@ -30,7 +30,8 @@ class ProviderSet:
         self._files: dict[str, MockResponses] = {}
         self._generic = GENERIC_REPLY if plan.mocked is not None else ""
         self._providers: dict[str, tuple[Provider, Sampling]] = {
-            name: (self._build(name, spec), sampling(bundle.arena.defaults, spec)) for name, spec in plan.providers.items()
+            name: (self._build(name, plan.providers[name]), sampling(bundle.arena.defaults, plan.providers[name]))
+            for name in dict.fromkeys(cell.provider for cell in plan.cells)
         }
 
     def get(self, name: str) -> tuple[Provider, Sampling]:

@@ -120,7 +120,7 @@ def _limits(policy: ToolPolicy) -> Limits:
     defaults = Limits()
     return Limits(
         max_rounds=policy.max_rounds or defaults.max_rounds,
-        max_cost_usd=policy.max_cost_usd or defaults.max_cost_usd,
+        max_cost_usd=defaults.max_cost_usd if policy.max_cost_usd is None else policy.max_cost_usd,
         max_identical_calls=policy.max_identical_tool_calls or defaults.max_identical_calls,
     )
 

@@ -189,6 +189,30 @@ CASES = [
     ),
     pytest.param({P: PROVIDER + "  model: x\n"}, f"{P}:4: missing key 'type' in a provider's spec", "", id="a provider without type"),
     pytest.param(
+        {P: PROVIDER + "  type: mock\n  additional_config: {latency_ms: slow}\n"},
+        f"{P}:5: cannot read 'latency_ms': it must be a number, not text",
+        "",
+        id="a latency that is no number",
+    ),
+    pytest.param(
+        {P: PROVIDER + "  type: mock\n  additional_config: {latency_ms: -5}\n"},
+        f"{P}:5: cannot read 'latency_ms': it must be from 0 to 3.6e+06, not -5",
+        "",
+        id="a latency before its time",
+    ),
+    pytest.param(
+        {"mock.yaml": "scenarios: {hello: {turns: {1: {type: tool_calls, content: hi}}}}\n"},
+        "mock.yaml:1: cannot read the mock turn: its type is tool_calls, and it has none",
+        "add tool_calls, or leave `type` out",
+        id="a mock turn without the calls it speaks of",
+    ),
+    pytest.param(
+        {"mock.yaml": "scenarios: {hello: {turns: {1: hi, 01: ho}}}\n"},
+        "mock.yaml:1: cannot read 'turns': '01' is not a turn number",
+        "turns are counted from 1",
+        id="a turn number under two names",
+    ),
+    pytest.param(
         {P: PROVIDER + "  type: mock\n  additional_config: {mock_config: replies.yaml}\n"},
         f"{P}:5: cannot find 'replies.yaml': no such file in '.' and 'providers'",
         "the path is relative to the arena file's directory",

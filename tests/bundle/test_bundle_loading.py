@@ -199,3 +199,11 @@ def test_no_key_is_both_warned_of_and_noted() -> None:
     """A key stands in one table of ignored keys at most, and the arena's are keys of the arena."""
     assert not IGNORED.keys() & NOTED.keys()
     assert {key for name, key in [*IGNORED, *NOTED] if name == ARENA_TABLE.name} <= set(ARENA_TABLE.keys)
+
+
+def test_answers_in_a_bundle_are_no_key(write: Write) -> None:
+    """Only a job brings mock answers as text: in a bundle the key is said to have no effect, and has none."""
+    spec = "kind: Provider\nmetadata: {name: mock}\nspec:\n  type: mock\n  additional_config: {mock_answers: 'defaultResponse: no'}\n"
+    bundle = load_bundle(write({"providers/mock.yaml": spec}))
+    assert bundle.providers["mock"].spec["additional_config"] == {}
+    assert bundle.warnings == ("providers/mock.yaml:5: 'mock_answers' of additional_config has no effect: the mock provider does not know it",)

@@ -276,3 +276,12 @@ def test_many_stars_are_matched_at_once() -> None:
     scenario = Scenario("a" * 100, "a")
     with pytest.raises(NoScenarios, match="matches none"):
         select_scenarios(bundle_of(scenario), ["*a" * 20 + "b"], [], [])
+
+
+def test_two_providers_of_one_name() -> None:
+    """A list entry and a map entry that go by one name and differ are refused; one would silently stand for the other."""
+    job: JobProviders = {"default": (entry("primary"),), "more": {"primary": entry("claude", "vision")}}
+    with pytest.raises(ProviderNotFound, match="two different ones are called 'primary'"):
+        make_plan(TWO, PlanRequest(providers=job))
+    same: JobProviders = {"default": (entry("primary"),), "judge": (entry("primary"),)}
+    assert providers_of(CONFIG, PlanRequest(providers=same)) == ["primary"]

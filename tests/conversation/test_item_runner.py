@@ -183,3 +183,13 @@ def test_sampling(write: Write, arena: dict[str, Any], provider: dict[str, Any],
     """The arena's request defaults win over the provider's, and unsupported parameters are left out."""
     bundle = write(TURNS, {1: "hello"}, arena={"defaults": arena}, provider=provider)
     assert ItemRunner(bundle, make_plan(bundle, PlanRequest()), SystemClock())._providers.get("m")[1] == sampled
+
+
+async def test_a_judge_that_nobody_asks_is_not_built(write: Write) -> None:
+    """A provider that only serves a judge need not be built: the scenarios that would ask it are refused when they are planned."""
+    specs = {"provider_specs": {"j": {"type": "openai", "model": "x"}}, "judges": [{"name": "j", "provider": "j"}]}
+    bundle = write(TURNS, {1: "hello"}, arena=specs, scenario={"providers": ["m"]})
+    plan = make_plan(bundle, PlanRequest())
+    runner = ItemRunner(bundle, plan, SystemClock())
+    assert (await runner.run(plan.items[0])).verdict is Verdict.PASS
+    await runner.close()

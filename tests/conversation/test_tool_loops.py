@@ -141,3 +141,9 @@ def test_other_arguments_are_no_repetition() -> None:
     assert not loop.repeats(ToolCall("2", "b", {"x": 1, "y": 2}))
     assert not loop.repeats(ToolCall("3", "a", {"x": 1}))
     assert loop.repeats(ToolCall("4", "a", {"y": 2, "x": 1}))
+
+
+async def test_a_budget_of_nothing_is_a_limit(hold: Hold) -> None:
+    """A `max_cost_usd` of 0 allows no further model call once one has cost something; it is not the default."""
+    held = await hold([user("Hi")], {1: call("search"), 2: "done"}, tools=TOOLS, scenario={"tool_policy": {"max_cost_usd": 0}})
+    assert (held.verdict, held.error and held.error.kind) == (Verdict.ERROR, "tool_loop")

@@ -117,3 +117,10 @@ async def test_variables_fill_the_prompt(hold: Hold) -> None:
     }
     result = await hold([user("Hi")], {1: "hello"}, prompt=prompt, scenario={"variables": {"a": "A"}, "context_metadata": {"domain": "shop"}})
     assert result.messages[0]["content"] == "A <A> shop"
+
+
+async def test_text_parts_are_what_was_said(hold: Hold) -> None:
+    """A reply that the mock gives in parts says their text; checks read it."""
+    parts = [{"type": "text", "text": "hel"}, {"type": "image", "image_url": {"url": "mock://a.png"}}, {"type": "text", "text": "lo"}]
+    result = await hold([user("Hi", says("hello"))], {1: {"parts": parts}})
+    assert (result.verdict, texts(result)) == (Verdict.PASS, ["hello"])

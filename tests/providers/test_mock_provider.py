@@ -16,7 +16,7 @@ TOOL = (ToolSpec("search", "", {}),)
 RESPONSES = MockResponses(
     default_response="global",
     scenarios={
-        "s": MockScript("scenario", {1: MockTurn(content="one"), 2: MockTurn("tool_calls", "two", tool_calls=(MockToolCall("search", {"q": "x"}),))}),
+        "s": MockScript("scenario", {1: MockTurn(content="one"), 2: MockTurn("two", tool_calls=(MockToolCall("search", {"q": "x"}),))}),
         "bare": MockScript(None, {}),
     },
     selfplay={"p": MockScript(None, {1: MockTurn(content="persona one")})},
