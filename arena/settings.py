@@ -43,6 +43,12 @@ def colours_wanted() -> bool:
     return not os.environ.get(_NO_COLOR)
 
 
+def replace_environment(variables: Mapping[str, str]) -> None:
+    """Make `variables` the whole environment of this process."""
+    os.environ.clear()
+    os.environ.update(variables)
+
+
 def process_environment() -> Mapping[str, str]:
     """Return the whole environment of this process: what a worker process reads, and what one that we start inherits."""
     return os.environ

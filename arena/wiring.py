@@ -8,6 +8,7 @@ import contextlib
 import secrets
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -19,7 +20,9 @@ from arena.errors import UsageError
 from arena.local.job_runner import Host, JobRunner
 from arena.local.kube_api import kube_api
 from arena.local.processes import Processes
+from arena.local.spare import Spare
 from arena.local.state import StateDirectory
+from arena.settings import process_environment
 from engine import worker_settings
 from engine.queue.embedded import EmbeddedServer
 from engine.queue.redis import RedisWorkQueue
@@ -98,7 +101,8 @@ class LocalArena:
         stopping = asyncio.Event()
         kube = kube_api(parts.cluster, warnings=admission_warnings, stopping=stopping)
         server = Server(_server_config(ArenaApp(git=git, kube=kube, access=access)), stopping)
-        runner = JobRunner(parts.cluster, Processes(self._state.processes), self._host(parts.queue_url), self._clock)
+        processes = Processes(self._state.processes, Spare((sys.executable, "-m", "arena", "worker"), process_environment()))
+        runner = JobRunner(parts.cluster, processes, self._host(parts.queue_url), self._clock)
         world = RunWorld(
             repositories,
             snapshots,

@@ -22,16 +22,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from arena.cli.client import Client, ServerRefused
+from arena.cli.client import Client
 from arena.errors import ServerUnreachable
 from bench.accounts import Account, account_of, differences
-from bench.installation import NAMESPACE, BenchFailed, Installation, ensure, kill, wait_for
+from bench.installation import NAMESPACE, BenchFailed, Installation, await_repository, ensure, kill, wait_for
 from bench.mock_bundle import ITEMS, bundle
 from engine.items import RunUID
 from engine.queue.redis import RedisWorkQueue
 from gitops.content import ContentVolume
+from reconcile.arena_run import finished
 from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN
-from reconcile.job.runs import finished
 
 PROJECT = "kills"
 WORKERS, CONCURRENCY = 3, 1
@@ -293,7 +293,8 @@ def carry_out(folder: Path, options: argparse.Namespace) -> bool:
     try:
         client = installation.start()
         ensure(client, ARENA_PROJECT, PROJECT, {"hosted": {}})
-        wait_for(lambda: _pushed(installation, folder, client), 30, "the project took no push")
+        await_repository(client, PROJECT)
+        installation.push(folder / "work", client, PROJECT, bundle())
         whole = undisturbed(installation, client)
         campaign = Campaign(installation, options.seed, whole)
         campaign.carry_out(options.runs, options.at_once)
@@ -301,14 +302,6 @@ def carry_out(folder: Path, options: argparse.Namespace) -> bool:
         return report(campaign, whole, leftovers(installation), time.monotonic() - started)
     finally:
         installation.stop()
-
-
-def _pushed(installation: Installation, folder: Path, client: Client) -> str | None:
-    try:
-        project = client.get(ARENA_PROJECT, NAMESPACE, PROJECT)
-    except ServerRefused:
-        return None
-    return installation.push(folder / "work", client, PROJECT, bundle()) if (project.get("status") or {}).get("repositoryURL") else None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,7 +1,7 @@
 """Which objects a change of another object concerns. A watch of those wakes a reconciler; the regular interval is only the floor."""
 
 from reconcile.cluster.port import ARENA_JOB, ARENA_RUN, Cluster, Object, ObjectKey
-from reconcile.kinds.run import TERMINAL_PHASES
+from reconcile.kinds.names import TERMINAL_PHASES
 
 
 def project_of_ended_run(run: Object) -> list[ObjectKey]:

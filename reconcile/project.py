@@ -13,11 +13,10 @@ from gitops.repositories import Repositories
 from gitops.snapshots import Snapshots
 from reconcile.cluster.port import ARENA_PROJECT, ARENA_RUN, CONFIG_MAP, ResourceKind
 from reconcile.errors import NotFound, Stalled, Waiting
-from reconcile.kinds.names import PROJECT_FINALIZER, REQUESTED_SYNC
+from reconcile.kinds.names import PROJECT_FINALIZER, REQUESTED_SYNC, TERMINAL_PHASES
 from reconcile.kinds.not_supported import unsupported_fields
 from reconcile.kinds.project import ArenaProjectSpec, Hosted, SeedConfigMap
 from reconcile.kinds.reasons import EventReason, ProjectReason
-from reconcile.kinds.run import TERMINAL_PHASES
 from reconcile.run.source import snapshot_limits
 from reconcile.runtime.conditions import timestamp
 from reconcile.runtime.reconciler import Done, Pass, Progressing, Result, Silent

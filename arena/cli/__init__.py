@@ -74,10 +74,11 @@ def _report_group(group: ExceptionGroup[Exception]) -> int:
 def _run(words: list[str]) -> int:
     """Run what programs start, and start often, without the parser of the command line: it would take most of their time."""
     match words:
-        case ["worker"]:
-            from arena.cli.worker import worker  # noqa: PLC0415 - only here
+        case ["worker", *options] if options in ([], ["--spare"]):
+            _leave_out_rich()
+            from arena.cli.worker import spare_worker, worker  # noqa: PLC0415 - only here
 
-            return worker()
+            return spare_worker() if options else worker()
         case ["git-credential", "--state", folder, operation]:
             from arena.local.git_credential import answer  # noqa: PLC0415 - only here
             from arena.local.state import StateDirectory  # noqa: PLC0415 - same
@@ -91,6 +92,11 @@ def _run(words: list[str]) -> int:
             return 0
         case _:
             return _parse_and_run(words or ["--help"])
+
+
+def _leave_out_rich() -> None:
+    """Keep structlog from importing rich, as it does where rich is installed: a fifth of a worker's start, for consoles that it never has."""
+    sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
 
 
 def _parse_and_run(words: list[str]) -> int:

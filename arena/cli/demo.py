@@ -24,8 +24,8 @@ from arena.errors import ServerUnreachable, UsageError
 from arena.local.state import StateDirectory
 from engine.bundle.starter import starter_files, starter_regression
 from gitops.content import ContentVolume
+from reconcile.arena_run import created, finished
 from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN
-from reconcile.job.runs import created, finished
 
 NAMESPACE = "default"
 START_S = 30.0

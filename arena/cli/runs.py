@@ -16,11 +16,10 @@ from arena.cli.options import DEFAULT_STATE, Mock, Namespace, State, flag, state
 from arena.cli.outcome import exit_code, verdict_lines
 from arena.cli.progress import ProgressLine
 from arena.cli.screen import table
-from arena.cli.showing import show_run
 from arena.errors import UsageError
 from gitops.content import ContentVolume
+from reconcile.arena_run import created, finished, run_object
 from reconcile.cluster.port import ARENA_JOB, ARENA_RUN
-from reconcile.job.runs import created, finished, run_object
 from reconcile.kinds.names import JOB_LABEL, MOCK_CONFIG, MOCK_PROVIDER
 from reconcile.naming import MAX_LABEL, fit, request_cause, run_names
 
@@ -139,6 +138,8 @@ def show(
     state: State = DEFAULT_STATE,
 ) -> None:
     """Show what came of a run: verdict, commit, pass rates, and each failed item with the line that reproduces it."""
+    from arena.cli.showing import show_run  # noqa: PLC0415 - reads results; the other commands start without it
+
     directory = state_directory(state)
     found = Client.of(directory).get(ARENA_RUN, namespace, name)
     show_run(found, ContentVolume(directory.content).run(namespace, name), transcripts=failed)

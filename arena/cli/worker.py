@@ -3,12 +3,14 @@
 import asyncio
 import signal
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import uvloop
 
+from arena.local.spare import follow_order
 from arena.logging import LogLevel, configure_logging
-from arena.settings import process_environment
+from arena.settings import process_environment, replace_environment
 from engine.bundle import load_bundle
 from engine.conversation import ItemRunner
 from engine.plan import Plan
@@ -29,7 +31,20 @@ def register(app: "typer.Typer") -> None:
 
 def worker() -> int:
     """Work a run's queue until it is drained; the environment, which a Job sets, says which run."""
-    settings = from_environment(process_environment())
+    return _run(from_environment(process_environment()))
+
+
+def spare_worker() -> int:
+    """Wait to be told what to work at; end when nobody tells."""
+    return follow_order(_work_with)
+
+
+def _work_with(environment: Mapping[str, str]) -> int:
+    replace_environment(environment)
+    return _run(from_environment(environment))
+
+
+def _run(settings: WorkerSettings) -> int:
     configure_logging(LogLevel.DEBUG if settings.verbose else LogLevel.INFO)
     arm(settings.crash_at)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

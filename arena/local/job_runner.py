@@ -5,6 +5,7 @@ Level-triggered: each pass compares the Jobs with the process records, so a kill
 """
 
 import asyncio
+import contextlib
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -27,6 +28,7 @@ FINALIZER = "arena.omnia.altairalabs.ai/processes"
 LOOK_AGAIN_S = 1.0
 GRACE_S = 30.0
 _NO_FAILURE = (0, 128 + signal.SIGTERM, None)
+"""How a worker ends that has done its part or was told to leave; None: nobody saw it."""
 HURRY_S = 1.0
 """A server that stops gives begun items this long; they run again after its next start."""
 _log = structlog.get_logger()
@@ -82,10 +84,14 @@ class JobRunner:
             except (Conflict, NotFound):
                 self._wake.set()
             except OSError as error:
-                _log.error("cannot start worker", job=job["metadata"]["name"], error=str(error))
+                _log.error("worker_start_failed", job=job["metadata"]["name"], cause=str(error))
+        if not self._active():  # while workers run, the processors are theirs
+            with contextlib.suppress(OSError):
+                await self._processes.prepare()
 
     async def stop(self) -> None:
         """End every process cleanly; they hand back what they have not begun."""
+        self._processes.dismiss()
         started = self._clock.monotonic()
         while self._active() and self._clock.monotonic() < started + GRACE_S + 1:
             for uid in self._processes.owners():
@@ -125,7 +131,7 @@ class JobRunner:
         code = self._processes.exit_code(uid, record)
         ended = replace(record, pid=0, started=0, done=code == 0, failures=record.failures + (code not in _NO_FAILURE))
         self._processes.save(uid, ended)
-        _log.info("worker ended", job_uid=uid, index=record.index, exit_code=code)
+        _log.info("worker_ended", job_uid=uid, index=record.index, exit_code=code)
         return ended
 
     def _startable(self, uid: str, job: dict[str, Any], record: ProcessRecord) -> bool:
@@ -137,9 +143,9 @@ class JobRunner:
         environment = {**process_environment(), **self._environment(container), **self._host.environment(), worker_settings.WORKER_NAME: name}
         labels = metadata.get("labels", {})
         log = self._host.logs / metadata["namespace"] / labels.get(RUN_LABEL, metadata["name"]) / f"{name}.log"
-        command = [sys.executable, "-m", *container["command"]]
-        started = await self._processes.start(metadata["uid"], record, command, environment=environment, log=log)
-        _log.info("worker started", job=metadata["name"], index=record.index, pid=started.pid)
+        words = (sys.executable, "-m", *container["command"])
+        started = await self._processes.start(metadata["uid"], record, words, environment=environment, log=log)
+        _log.info("worker_started", job=metadata["name"], index=record.index, pid=started.pid)
         return started
 
     def _environment(self, container: dict[str, Any]) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """Worker processes of this machine: start, recognise after a restart of ours, end.
 
 Owns `processes/<job uid>/<index>.json` in the state directory, and `<pid>.exit` beside it. A process is known by its pid together with its start
-time, so a pid that the system has given to somebody else is never mistaken for ours. Each runs under a shell that waits for it and leaves its exit
-code behind, because the process may end while no server of ours is there to see it. Must not know what a Job is.
+time, so a pid that the system has given to somebody else is never mistaken for ours. Each leaves its exit code behind, because it may end while no
+server of ours is there to see it. Must not know what a Job is.
 """
 
 import asyncio
@@ -14,10 +14,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from arena.local.spare import Command, Spare, spawn
 from foundation.files import write_file
-
-_LEAVE_EXIT_CODE = 'trap : TERM INT; "$@"; code=$?; echo $code > "$0/$$.exit"; exit $code'
-"""What the shell runs: $0 is the folder of the records. A signal to the group reaches the process; the shell waits on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +32,9 @@ class ProcessRecord:
 class Processes:
     """The worker processes that this installation started, this time or before."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, spare: Spare | None = None) -> None:
         self._folder = folder
+        self._spare = spare
         self._children: dict[tuple[str, int], asyncio.subprocess.Process] = {}
 
     def owners(self) -> list[str]:
@@ -56,14 +55,17 @@ class Processes:
         return record.pid != 0 and start_time(record.pid) == record.started
 
     def exit_code(self, uid: str, record: ProcessRecord) -> int | None:
-        """Return how the process of a slot ended, 128 and more for a signal; None when its shell was killed too, so nobody knows."""
+        """Return how the process of a slot ended, 128 and more for a signal; None when it was killed before anybody could see it."""
         try:
             return int((self._folder / uid / f"{record.pid}.exit").read_text(encoding="ascii"))
         except (OSError, ValueError):
+            child = self._children.get((uid, record.index))
+        if child is None or child.pid != record.pid or child.returncode is None:
             return None
+        return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
-    async def start(self, uid: str, record: ProcessRecord, command: list[str], *, environment: Mapping[str, str], log: Path) -> ProcessRecord:
-        """Start a process in its own session, its output appended to `log`, and record it.
+    async def start(self, uid: str, record: ProcessRecord, words: tuple[str, ...], *, environment: Mapping[str, str], log: Path) -> ProcessRecord:
+        """Start a process in its own session, or give its command to the one that waits; its output is appended to `log`. Record it.
 
         A kill between start and record leaves a worker that nobody knows: it takes items like any other and ends with the run.
 
@@ -71,17 +73,27 @@ class Processes:
             OSError: it could not be started or recorded.
         """
         folder = self._folder / uid
-        for place in (folder, log.parent):
-            place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        words = ["/bin/sh", "-c", _LEAVE_EXIT_CODE, str(folder), *command]
-        with log.open("ab") as stream:
-            child = await asyncio.create_subprocess_exec(
-                *words, env=dict(environment), stdin=asyncio.subprocess.DEVNULL, stdout=stream, stderr=stream, start_new_session=True
-            )
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        command = Command(words, environment, log, folder)
+        child = (self._spare.take(command) if self._spare else None) or await spawn(command)
         self._children[uid, record.index] = child
         started = replace(record, pid=child.pid, started=start_time(child.pid) or 0)
         self.save(uid, started)
         return started
+
+    async def prepare(self) -> None:
+        """Have a process ready for the next command, where that is wanted.
+
+        Raises:
+            OSError: none could be started.
+        """
+        if self._spare is not None:
+            await self._spare.prepare()
+
+    def dismiss(self) -> None:
+        """Let the process that waits for a command end."""
+        if self._spare is not None:
+            self._spare.dismiss()
 
     def save(self, uid: str, record: ProcessRecord) -> None:
         """Write a slot's record."""

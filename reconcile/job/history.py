@@ -7,9 +7,10 @@ from pathlib import Path
 
 from foundation.files import write_file
 from gitops.content import ContentVolume
+from reconcile.arena_run import finished
 from reconcile.cluster.port import ARENA_RUN, Object
 from reconcile.errors import Conflict, NotFound
-from reconcile.job.runs import JobRuns, finished
+from reconcile.job.runs import JobRuns
 from reconcile.kinds.job import ArenaJobSpec
 from reconcile.runtime.reconciler import Pass
 

@@ -11,10 +11,11 @@ from gitops.content import ProjectKey
 from gitops.errors import RefNotFound
 from gitops.refs import ResolvedRef
 from gitops.repositories import Repositories
+from reconcile.arena_run import cause_of, finished
 from reconcile.cluster.port import ARENA_PROJECT, Object
 from reconcile.errors import NotFound
 from reconcile.job.globs import matches_any
-from reconcile.job.runs import JobRuns, cause_of, finished
+from reconcile.job.runs import JobRuns
 from reconcile.kinds.job import ArenaJobSpec, OnPush
 from reconcile.kinds.reasons import EventReason
 from reconcile.naming import push_cause

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from reconcile.kinds.conditions import Condition, ConditionType
     from reconcile.kinds.job import ArenaJob, ArenaJobSpec, ProviderEntry, provider_groups
     from reconcile.kinds.job_checks import entry_problems, schedule_problems, threshold_problems
-    from reconcile.kinds.names import API_VERSION, GROUP, VERSION
+    from reconcile.kinds.names import API_VERSION, GROUP, TERMINAL_PHASES, VERSION
     from reconcile.kinds.not_supported import unsupported_fields
     from reconcile.kinds.problems import Problem
     from reconcile.kinds.project import ArenaProject
     from reconcile.kinds.provider import Provider
     from reconcile.kinds.reasons import EventReason, JobReason, NeighbourReason, ProjectReason, QuotaReason, RunDetailReason, RunReason
-    from reconcile.kinds.run import TERMINAL_PHASES, ArenaRun
+    from reconcile.kinds.run import ArenaRun
     from reconcile.kinds.tools import ToolRegistry
     from reconcile.kinds.wire import ObjectMeta
     from reconcile.kinds.workspace import Workspace
@@ -33,13 +33,13 @@ _HOMES = {
     "conditions": ("Condition", "ConditionType"),
     "job": ("ArenaJob", "ArenaJobSpec", "ProviderEntry", "provider_groups"),
     "job_checks": ("entry_problems", "schedule_problems", "threshold_problems"),
-    "names": ("API_VERSION", "GROUP", "VERSION"),
+    "names": ("API_VERSION", "GROUP", "TERMINAL_PHASES", "VERSION"),
     "not_supported": ("unsupported_fields",),
     "problems": ("Problem",),
     "project": ("ArenaProject",),
     "provider": ("Provider",),
     "reasons": ("EventReason", "JobReason", "NeighbourReason", "ProjectReason", "QuotaReason", "RunDetailReason", "RunReason"),
-    "run": ("TERMINAL_PHASES", "ArenaRun"),
+    "run": ("ArenaRun",),
     "tools": ("ToolRegistry",),
     "wire": ("ObjectMeta",),
     "workspace": ("Workspace",),

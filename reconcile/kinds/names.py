@@ -11,6 +11,9 @@ API_VERSION: Final = f"{GROUP}/{VERSION}"
 PREFIX: Final = f"arena.{GROUP}"
 CATEGORY: Final = "arena"
 
+TERMINAL_PHASES: Final[frozenset[str]] = frozenset({"Succeeded", "Failed", "Cancelled"})
+"""Phases of an ArenaRun that has ended; they are final."""
+
 REQUESTED_SYNC: Final = f"{PREFIX}/requested-sync"
 """Annotation on an ArenaProject: any new value asks for a look at the repository; answered in `status.lastHandledSync`."""
 REQUESTED_RUN: Final = f"{PREFIX}/requested-run"

@@ -1,11 +1,12 @@
 """ArenaRun: one execution of a job's frozen spec, pinned to a commit."""
 
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from reconcile.kinds.conditions import Conditions
 from reconcile.kinds.job import ArenaJobSpec
+from reconcile.kinds.names import TERMINAL_PHASES
 from reconcile.kinds.wire import (
     Count,
     LocalReference,
@@ -21,7 +22,6 @@ from reconcile.kinds.wire import (
 
 Phase = Literal["Pending", "Running", "Succeeded", "Failed", "Cancelled"]
 Trigger = Literal["Manual", "Schedule", "Push"]
-TERMINAL_PHASES: Final[frozenset[str]] = frozenset({"Succeeded", "Failed", "Cancelled"})
 
 
 class ArenaRunSpec(WireModel):
@@ -88,6 +88,7 @@ class RunDisplay(StatusModel):
 
     commit: ShortText | None = Field(None, description="First 12 characters of the commit.")
     progress: ShortText | None = Field(None, description="Such as 37/40, 1 failed.")
+    cost: ShortText | None = Field(None, description="US dollars spent so far, such as 0.4213; absent while nothing has a price.")
 
 
 class ArenaRunStatus(StatusModel):

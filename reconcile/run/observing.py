@@ -31,7 +31,10 @@ def show_progress(run: RunScope) -> None:
     state, total = run.counted(), len(run.planned().items)
     failed = state.failed + state.errors
     run.status["progress"] = {"total": total, "completed": state.passed, "failed": failed, "pending": max(0, total - state.recorded)}
-    run.status.setdefault("display", {})["progress"] = progress_text(total, state.passed + failed, failed)
+    display = run.status.setdefault("display", {})
+    display["progress"] = progress_text(total, state.passed + failed, failed)
+    if state.cost_usd:
+        display["cost"] = f"{state.cost_usd:.4f}"
 
 
 def progress_text(total: int, ended: int, failed: int) -> str:

@@ -19,8 +19,8 @@ from arena.cli.client import Client
 from arena.cli.server import credential_helper
 from arena.local.state import StateDirectory
 from gitops.content import ContentVolume, ProjectKey
+from reconcile.arena_run import created, finished
 from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN
-from reconcile.job.runs import created, finished
 
 ARENA = (sys.executable, "-m", "arena")
 DEADLINE_S = 60.0

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from arena.local.processes import Processes
 from reconcile.cluster.port import ARENA_RUN
 from tests.e2e.bundles import bundle
 from tests.e2e.installation import Namespace, Server, descendants, until
@@ -47,8 +48,10 @@ def lines_of(server: Server) -> int:
 
 
 def workers_of(state: Path) -> list[int]:
-    """Return the worker processes of a state directory."""
-    return [pid for pid in descendants(str(state)) if b"worker" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")]
+    """Return the worker processes of a state directory that have a run."""
+    processes = Processes(state / "processes")
+    slots = [(uid, record) for uid in processes.owners() for record in processes.records(uid)]
+    return [record.pid for uid, record in slots if processes.running(uid, record)]
 
 
 def assert_whole(namespace: Namespace) -> None:
