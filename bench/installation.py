@@ -20,7 +20,7 @@ from arena.errors import ServerUnreachable
 from arena.local.processes import start_time
 from arena.local.state import StateDirectory
 from engine.queue.processes import command_line
-from reconcile.cluster.port import ResourceKind
+from reconcile.cluster.port import ARENA_PROJECT, ResourceKind
 
 NAMESPACE = "default"
 STEP_S = 0.02
@@ -36,7 +36,7 @@ class BenchFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WorkerProcess:
-    """One worker process: whose run it works on, as which of the run's workers, and its Job's uid."""
+    """One worker process: whose run it works on, and as which of the run's workers."""
 
     pid: int
     run: str
@@ -100,15 +100,23 @@ class Installation:
         found = [worker for entry in Path("/proc").glob("[0-9]*") if (worker := self._worker(int(entry.name)))]
         return sorted(found, key=lambda worker: (worker.name, worker.pid))
 
+    def kill_spare(self) -> None:
+        """Kill the worker process that the server keeps waiting for work, if there is one."""
+        server = self._process.pid if self._process is not None else 0
+        for entry in Path("/proc").glob("[0-9]*"):
+            pid = int(entry.name)
+            if command_line(pid).split()[1:5] == ["-m", "arena", "worker", "--spare"] and parent_of(pid) == server:
+                kill(pid)
+
     def _worker(self, pid: int) -> WorkerProcess | None:
+        """Tell a worker by its command and by the log that it writes: one that was started ahead has nothing else of its run in /proc."""
         words = command_line(pid).split()
         if words[1:4] != ["-m", "arena", "worker"] or start_time(pid) is None:  # its shell has other words before them
             return None
         with contextlib.suppress(OSError):
-            entries = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
-            variables = dict(entry.split("=", 1) for entry in entries if "=" in entry)
-            if variables.get("ARENA_OUTPUT_PATH", "").startswith(f"{self.state.root}/"):
-                return WorkerProcess(pid, variables["ARENA_RUN_NAME"], variables["ARENA_WORKER_NAME"])
+            log = Path(f"/proc/{pid}/fd/1").readlink()
+            if log.is_relative_to(self.state.logs):
+                return WorkerProcess(pid, run=log.parent.name, name=log.stem)
         return None
 
     def stop(self) -> None:
@@ -162,6 +170,26 @@ def ensure(client: Client, kind: ResourceKind, name: str, spec: Mapping[str, obj
             raise
 
 
+def await_repository(client: Client, project: str) -> None:
+    """Wait until a project can be pushed to."""
+
+    def has_url() -> bool | None:
+        with contextlib.suppress(ServerRefused):
+            if (client.get(ARENA_PROJECT, NAMESPACE, project).get("status") or {}).get("repositoryURL"):
+                return True
+        return None
+
+    wait_for(has_url, START_S, f"project '{project}' took no push")
+
+
+def parent_of(pid: int) -> int:
+    """Return the pid of a process's parent, 0 when the process is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
 def kill(pid: int) -> bool:
     """Kill a process with SIGKILL; False when it had ended already, or `pid` is 0: there was none."""
     if not pid:
@@ -185,8 +213,8 @@ def git(work: Path, *words: str) -> str:
     return done.stdout
 
 
-def wait_for(look: Callable[[], T | None], seconds: float, otherwise: str) -> T:
-    """Return the first answer of `look` that is not None.
+def wait_for(look: Callable[[], T | None], seconds: float, otherwise: str, *, step_s: float = STEP_S) -> T:
+    """Return the first answer of `look`, asked every `step_s`, that is not None.
 
     Raises:
         BenchFailed: none came within `seconds`; `otherwise` says what that means.
@@ -196,5 +224,5 @@ def wait_for(look: Callable[[], T | None], seconds: float, otherwise: str) -> T:
         found = look()
         if found is not None:
             return found
-        time.sleep(STEP_S)
+        time.sleep(step_s)
     raise BenchFailed(f"{otherwise} within {seconds:g} s")
