@@ -17,6 +17,7 @@ from engine.bundle.model import Bundle, Provider, Scenario
 from engine.bundle.paths import join
 from engine.bundle.perturbations import Variant, count_variants, variants_of
 from engine.bundle.problems import shown
+from engine.bundle.provider_reader import JOB_ANSWERS
 from engine.errors import BundleInvalid, EngineVersionMismatch, MatrixTooLarge, ProviderNotFound
 from engine.items import Item
 from engine.selection import (
@@ -346,6 +347,7 @@ def _mocked(spec: Mapping[str, Any], override: MockOverride) -> dict[str, Any]:
     own = spec.get("additional_config") or {}
     config = {key: value for key, value in own.items() if spec.get("type") == "mock" or key == "mock_config"}
     if override.config is not None:
+        config.pop(JOB_ANSWERS, None)
         config["mock_config"] = override.config
     kept = {key: spec[key] for key in ("id", "model", "role", "capabilities") if key in spec}
     return {**kept, "type": "mock", "additional_config": config}

@@ -169,9 +169,12 @@ def _unwrap(document: Document, node: Node, params: Values) -> tuple[str, Values
 
 
 def _validate(document: Document, node: Node, kind: str, params: Values) -> None:
-    from engine.checks import validate_check  # noqa: PLC0415 - only bundles that have checks need them
+    from engine.checks import idle_check, validate_check  # noqa: PLC0415 - only bundles that have checks need them
 
-    for problem in validate_check(kind, params):
+    problems = validate_check(kind, params)
+    if not problems and (reason := idle_check(kind, params)):
+        document.problems.warning(document.at(node), f"check '{kind}' can only pass: {reason}")
+    for problem in problems:
         place = _param_node(node, document, problem.key) if problem.key else _key_node(node, document, "type")
         message = problem.message if not problem.key else f"{problem.message} of check '{kind}'"
         document.error(place, message, problem.suggestion)

@@ -96,6 +96,7 @@ CHECKS = (
             Param("threshold", number, default=0.5),
         ),
         _directional,
+        asks=("baseline_tools", "baseline_state", "baseline_content"),
     ),
     CheckType(
         "outcome_equivalent",
@@ -106,6 +107,9 @@ CHECKS = (
             Param("expected_content", text, default=""),
         ),
         _outcome_equivalent,
+        asks=("expected_tools", "expected_state", "expected_content"),
     ),
-    CheckType("invariant_fields_preserved", (Param("tool", text, required=True), Param("fields", texts, required=True)), _invariant_fields),
+    CheckType(
+        "invariant_fields_preserved", (Param("tool", text, required=True), Param("fields", texts, required=True)), _invariant_fields, asks=("fields",)
+    ),
 )

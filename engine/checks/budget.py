@@ -3,6 +3,7 @@
 from engine.checks.evidence import Evaluate, Evidence, Outcome, verdict
 from engine.checks.params import Param, Values, count, number
 from engine.checks.registry import CheckType
+from engine.items import Usage
 
 
 def _latency(values: Values) -> Evaluate:
@@ -22,6 +23,8 @@ def _cost(values: Values) -> Evaluate:
         raise ValueError(f"one of {', '.join(repr(key) for key in _MEASURES)} must be given")
 
     def evaluate(evidence: Evidence) -> Outcome:
+        if "max_cost_usd" in limits and evidence.cost_usd is None and evidence.usage != _NOTHING:
+            raise ValueError("the cost is not known: the provider has no price")
         spent = {
             "max_cost_usd": evidence.cost_usd or 0.0,
             "max_input_tokens": evidence.usage.input_tokens,
@@ -35,6 +38,7 @@ def _cost(values: Values) -> Evaluate:
     return evaluate
 
 
+_NOTHING = Usage()
 _MEASURES = {"max_cost_usd": "cost in USD", "max_input_tokens": "input tokens", "max_output_tokens": "output tokens", "max_total_tokens": "tokens"}
 
 CHECKS = (

@@ -77,6 +77,6 @@ MAX_TOKENS = Param("max_tokens", count)
 CHECKS = (
     CheckType("min_length", (Param("min", count, required=True, aliases=("min_characters", "min_chars")),), _min_length),
     CheckType("max_length", (MAX_CHARACTERS, MAX_TOKENS), _max_length),
-    CheckType("sentence_count", (Param("max_sentences", count, aliases=("max",)),), _sentence_count),
-    CheckType("field_presence", (Param("fields", texts, required=True, aliases=("required_fields",)),), _field_presence),
+    CheckType("sentence_count", (Param("max_sentences", count, aliases=("max",)),), _sentence_count, asks=("max_sentences",)),
+    CheckType("field_presence", (Param("fields", texts, required=True, aliases=("required_fields",)),), _field_presence, asks=("fields",)),
 )

@@ -18,12 +18,13 @@ class CheckType:
     """A type of check.
 
     `prepare` turns read parameters into the evaluation, once a check of a bundle; it raises ValueError for combinations that make no sense.
-    `defaults` are values for parameters that were not given, where an alias differs from the type it names.
+    With none of the parameters in `asks` given, or all of them empty, it passes whatever was said; () when it always asks for something.
     """
 
     name: str
     params: tuple[Param, ...]
     prepare: Callable[[Values], Evaluate]
+    asks: tuple[str, ...] = ()
 
 
 ALIASES: Mapping[str, str] = {
@@ -112,6 +113,17 @@ def validate_check(check: str, params: Mapping[str, Any]) -> list[ParamProblem]:
         except ValueError as error:
             problems.append(ParamProblem("", str(error)))
     return problems
+
+
+def idle_check(check: str, params: Mapping[str, Any]) -> str:
+    """Return why a check that `validate_check` finds nothing wrong with can only pass, "" when it can fail."""
+    found = check_types().get(ALIASES.get(check, check))
+    if found is None or not found.asks:
+        return ""
+    given = [params[name] for param in found.params if param.key in found.asks for name in param.names if name in params]
+    if any(value is not None and value not in ([], {}, "", [""]) for value in given):
+        return ""
+    return f"nothing is given in {', '.join(repr(key) for key in found.asks)}"
 
 
 def prepare_check(check: str, params: Mapping[str, Any]) -> Evaluate:

@@ -134,18 +134,27 @@ _AGENTS = (Param("agents", texts, required=True),)
 CHECKS = (
     CheckType("tools_called", _CALLED, _tools_called),
     CheckType("tools_called_session", _CALLED, _tools_called_session),
-    CheckType("tools_not_called", (_NAMES,), _tools_not_called),
-    CheckType("tools_not_called_session", (_NAMES,), _tools_not_called),
+    CheckType("tools_not_called", (_NAMES,), _tools_not_called, asks=("tool_names",)),
+    CheckType("tools_not_called_session", (_NAMES,), _tools_not_called, asks=("tool_names",)),
     CheckType(
         "tool_args_excluded_session",
         (Param("tool_name", text, required=True), Param("excluded_args", mapping, required=True, aliases=("forbidden_args",))),
         _tool_args_excluded,
+        asks=("excluded_args",),
     ),
     CheckType(
-        "tool_call_count", (Param("tool", text, default="", aliases=("tool_name",)), Param("min", count), Param("max", count)), _tool_call_count
+        "tool_call_count",
+        (Param("tool", text, default="", aliases=("tool_name",)), Param("min", count), Param("max", count)),
+        _tool_call_count,
+        asks=("min", "max"),
     ),
-    CheckType("tool_efficiency", (Param("max_calls", count), Param("max_errors", count), Param("max_error_rate", number)), _tool_efficiency),
+    CheckType(
+        "tool_efficiency",
+        (Param("max_calls", count), Param("max_errors", count), Param("max_error_rate", number)),
+        _tool_efficiency,
+        asks=("max_calls", "max_errors", "max_error_rate"),
+    ),
     CheckType("no_tool_errors", (Param("tools", texts, default=()),), _no_tool_errors),
-    CheckType("agent_invoked", _AGENTS, _agent_invoked),
-    CheckType("agent_not_invoked", _AGENTS, _agent_not_invoked),
+    CheckType("agent_invoked", _AGENTS, _agent_invoked, asks=("agents",)),
+    CheckType("agent_not_invoked", _AGENTS, _agent_not_invoked, asks=("agents",)),
 )

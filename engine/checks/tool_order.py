@@ -75,8 +75,8 @@ _STEP = objects(Param("tool", text, required=True), *DEMANDS)
 _ANTI = objects(Param("sequence", texts, required=True), Param("message", text, default=""))
 
 CHECKS = (
-    CheckType("tool_call_sequence", (Param("sequence", texts, required=True),), _sequence),
-    CheckType("tool_call_chain", (Param("steps", _STEP, required=True),), _chain),
+    CheckType("tool_call_sequence", (Param("sequence", texts, required=True),), _sequence, asks=("sequence",)),
+    CheckType("tool_call_chain", (Param("steps", _STEP, required=True),), _chain, asks=("steps",)),
     CheckType("tool_no_repeat", (Param("tools", texts, default=()), Param("max_repeats", count, default=1)), _no_repeat),
-    CheckType("tool_anti_pattern", (Param("patterns", _ANTI, required=True),), _anti_pattern),
+    CheckType("tool_anti_pattern", (Param("patterns", _ANTI, required=True),), _anti_pattern, asks=("patterns",)),
 )

@@ -207,3 +207,16 @@ def test_answers_in_a_bundle_are_no_key(write: Write) -> None:
     bundle = load_bundle(write({"providers/mock.yaml": spec}))
     assert bundle.providers["mock"].spec["additional_config"] == {}
     assert bundle.warnings == ("providers/mock.yaml:5: 'mock_answers' of additional_config has no effect: the mock provider does not know it",)
+
+
+def test_a_check_of_nothing_is_said(write: Write) -> None:
+    """A check that can only pass gives a warning with its line."""
+    checks = "      assertions: [{type: content_excludes, params: {patterns: []}}]\n"
+    bundle = load_bundle(
+        write(
+            {
+                "scenarios/hello.yaml": f"kind: Scenario\nmetadata: {{name: hello}}\nspec:\n  task_type: assistant\n  turns:\n    - role: user\n      content: Hello\n{checks}"
+            }
+        )
+    )
+    assert bundle.warnings == ("scenarios/hello.yaml:8: check 'content_excludes' can only pass: nothing is given in 'patterns'",)

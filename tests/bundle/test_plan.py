@@ -11,7 +11,7 @@ from engine.bundle import load_bundle
 from engine.bundle.model import Scenario, Turn
 from engine.bundle.perturbations import count_variants, variants_of
 from engine.errors import BundleInvalid, EngineVersionMismatch, MatrixTooLarge
-from engine.plan import MockOverride, Plan, PlanRequest, ResolvedProvider, WorkerOptions, make_plan
+from engine.plan import JobProviders, MockOverride, Plan, PlanRequest, ResolvedProvider, WorkerOptions, make_plan
 from engine.version import ENGINE_VERSION
 
 Write = Callable[[Mapping[str, str | bytes | None]], Path]
@@ -151,6 +151,17 @@ def test_override(root: Path, config: str | None, expected: dict[str, Any]) -> N
     assert {spec["type"] for spec in plan.providers.values()} == {"mock"}
     assert plan.providers["gpt"]["model"] == "gpt-5"
     assert plan.mocked == MockOverride(config)
+
+
+def test_override_file_before_a_job_s_answers(root: Path) -> None:
+    """The override's file comes before answers that a job's mock provider brings; without a file the answers stay."""
+    job: JobProviders = {"default": (ResolvedProvider("m", {"type": "mock", "additional_config": {"mock_answers": "defaultResponse: x"}}),)}
+    bundle = load_bundle(root)
+    plans = [make_plan(bundle, PlanRequest(providers=job, mock=MockOverride(config))) for config in ("override.yaml", None)]
+    assert [plan.providers["m"]["additional_config"] for plan in plans] == [
+        {"mock_config": "override.yaml"},
+        {"mock_answers": "defaultResponse: x"},
+    ]
 
 
 def test_override_keeps_what_a_mock_is(write: Write) -> None:

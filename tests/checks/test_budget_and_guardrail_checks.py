@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from engine.checks.evidence import Outcome
-from engine.items import Usage
+from engine.checks import prepare_check
+from engine.checks.compiled import CompiledCheck
+from engine.checks.evidence import Evidence, Outcome
+from engine.items import Scope, Usage
 from engine.providers.messages import Validation
 
 Ask = Callable[..., Outcome]
@@ -25,6 +27,13 @@ Ask = Callable[..., Outcome]
 def test_cost_budget_reads_real_usage(ask: Ask, usage: Usage, params: dict[str, Any], score: float) -> None:
     """A budget is judged by what the providers reported, where the reference sees nothing and always passes."""
     assert ask("cost_budget", params, usage=usage, cost_usd=0.004).score == score
+
+
+def test_a_price_that_nobody_knows_is_no_verdict(usage: Usage) -> None:
+    """A cost limit over calls without a price is an error of the check, never within the budget; where nothing was called there is no cost."""
+    check = CompiledCheck("cost_budget", prepare_check("cost_budget", {"max_cost_usd": 1}))
+    assert "the cost is not known" in check.run(Evidence(usage=usage), Scope.TURN, 0).error
+    assert check.run(Evidence(), Scope.TURN, 0).passed
 
 
 def test_latency_budget(ask: Ask) -> None:

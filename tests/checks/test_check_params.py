@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from engine.checks import ALIASES, known_types, unsupported_check, validate_check
+from engine.checks import ALIASES, idle_check, known_types, unsupported_check, validate_check
 from engine.checks.registry import NOT_BUILT, check_types
 
 
@@ -61,6 +61,26 @@ def test_a_wrong_check_is_described(check: str, params: dict[str, Any], key: str
 def test_what_the_format_allows_is_allowed(check: str, params: dict[str, Any]) -> None:
     """Aliases, wrapper keys and checks of later issues are no faults."""
     assert validate_check(check, params) == []
+
+
+@pytest.mark.parametrize(
+    ("check", "params", "idle"),
+    [
+        pytest.param("content_not_includes", {"patterns": []}, True, id="no words"),
+        pytest.param("content_not_includes", {"words": ["x"]}, False, id="words under the other name"),
+        pytest.param("tools_not_called", {"tools": []}, True, id="no tools"),
+        pytest.param("tool_call_count", {"tool": "search"}, True, id="a count without bounds"),
+        pytest.param("tool_call_count", {"max": 0}, False, id="a bound of nothing is a bound"),
+        pytest.param("max_sentences", {}, True, id="a measurement"),
+        pytest.param("outcome_equivalent", {"metric": "tool_calls"}, True, id="nothing to compare with"),
+        pytest.param("contains", {"patterns": []}, False, id="a check that can only fail"),
+        pytest.param("llm_judge", {}, False, id="a check that is not built"),
+    ],
+)
+def test_a_check_that_can_only_pass(check: str, params: dict[str, Any], *, idle: bool) -> None:
+    """A check whose parameters ask for nothing is said to be idle."""
+    assert validate_check(check, params) == []
+    assert bool(idle_check(check, params)) is idle
 
 
 def test_types_are_built_or_refused_by_reason() -> None:
