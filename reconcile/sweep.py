@@ -7,7 +7,6 @@ Source: survival.md, step 9.
 
 import asyncio
 import contextlib
-import shutil
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from engine.items import RunUID
 from foundation.clock import Clock
 from gitops.content import ProjectKey
 from reconcile.cluster.port import ARENA_PROJECT, ARENA_RUN, Cluster
-from reconcile.run.ownership import Owner, read_owner
+from reconcile.run.ownership import TRASH, Owner, discard, read_owner
 from reconcile.run.scope import RunWorld
 
 GONE_FOR_S = 3600.0
@@ -81,10 +80,12 @@ class Sweep:
 
     async def _directories(self) -> list[_Leftover]:
         owned = await asyncio.to_thread(self._owned_directories)
-        return [_Leftover(owner.uid, f"directory {path.name}", _call(asyncio.to_thread, shutil.rmtree, path, True)) for path, owner in owned]  # noqa: FBT003 - ignore_errors
+        return [_Leftover(owner.uid, f"directory {path.name}", _call(asyncio.to_thread, discard, path, owner.uid)) for path, owner in owned]
 
     def _owned_directories(self) -> list[tuple[Path, Owner]]:
-        found = [(path, read_owner(path)) for path in self._world.volume.root.glob("*/*/arena/runs/*") if path.is_dir()]
+        root = self._world.volume.root
+        directories = [*root.glob("*/*/arena/runs/*"), *root.glob(f"*/*/arena/runs/{TRASH}/*")]
+        found = [(path, read_owner(path)) for path in directories if path.is_dir()]
         return [(path, owner) for path, owner in found if owner is not None and owner.installation == self._world.installation]
 
     async def _refs(self) -> list[_Leftover]:

@@ -6,14 +6,14 @@ known only through their packages' interfaces.
 
 from collections.abc import Awaitable, Callable
 
-from engine.errors import QueueUnavailable, RunSettled, RunUnknown
+from engine.errors import OutputUnavailable, QueueUnavailable, RunSettled, RunUnknown
 from gitops.errors import StorageFailed
 from reconcile.cluster.port import ARENA_RUN, ResourceKind
 from reconcile.errors import Waiting
 from reconcile.kinds.names import OUTPUT_FINALIZER, OUTPUT_PATH, RUN_FINALIZER
 from reconcile.kinds.reasons import RunReason
 from reconcile.run.observing import LOOK_AGAIN, ProgressPace, show_progress
-from reconcile.run.planning import check_template, make_the_plan
+from reconcile.run.planning import check_references, check_template, make_the_plan
 from reconcile.run.queueing import pin_queue, put_items
 from reconcile.run.removal import remove
 from reconcile.run.scope import RunRefused, RunScope, RunWorld
@@ -21,7 +21,7 @@ from reconcile.run.settling import end_refused, settle, tidy
 from reconcile.run.source import await_project, export_snapshot, pin_commit
 from reconcile.run.stopping import RunCancelled, drain_stopped, heed_stop
 from reconcile.run.workers import start_workers
-from reconcile.runtime.reconciler import Pass, Progressing, Result, Silent
+from reconcile.runtime.reconciler import Pass, Progressing, Result
 
 __all__ = ["RunReconciler", "RunWorld"]
 
@@ -31,14 +31,14 @@ Step = Callable[[RunScope], Awaitable[None]]
 async def hold(run: RunScope) -> None:
     """Mark the run: finalizers, the annotation that names its directory, phase Pending."""
     run.status.setdefault("phase", "Pending")
-    for finalizer in (RUN_FINALIZER, OUTPUT_FINALIZER):
-        await run.scope.add_finalizer(finalizer)
-    if OUTPUT_PATH not in run.annotations:
-        annotation = {OUTPUT_PATH: run.world.volume.relative(run.namespace, run.output)}
-        version = run.scope.obj["metadata"]["resourceVersion"]
-        run.scope.obj = await run.cluster.patch(
-            ARENA_RUN, run.namespace, run.name, {"metadata": {"annotations": annotation}}, resource_version=version
-        )
+    metadata = run.scope.obj["metadata"]
+    finalizers = list(metadata.get("finalizers", []))
+    missing = [finalizer for finalizer in (RUN_FINALIZER, OUTPUT_FINALIZER) if finalizer not in finalizers]
+    if not missing and OUTPUT_PATH in run.annotations:
+        return
+    annotation = {OUTPUT_PATH: run.world.volume.relative(run.namespace, run.output)}
+    marks = {"metadata": {"finalizers": [*finalizers, *missing], "annotations": annotation}}
+    run.scope.obj = await run.cluster.patch(ARENA_RUN, run.namespace, run.name, marks, resource_version=metadata["resourceVersion"])
 
 
 class RunReconciler:
@@ -50,6 +50,7 @@ class RunReconciler:
         hold,
         check_template,
         heed_stop,
+        check_references,
         await_project,
         pin_commit,
         export_snapshot,
@@ -73,8 +74,7 @@ class RunReconciler:
         try:
             if run.terminal:
                 self._pace.forget(run.uid)
-                await tidy(run)
-                return Silent(final=True)
+                return await tidy(run)
             return await self._advance(run)
         except RunCancelled as cancelled:
             return await end_refused(run, "Cancelled", cancelled.reason, cancelled.message)
@@ -85,7 +85,7 @@ class RunReconciler:
         except (RunUnknown, RunSettled) as error:
             # The store lost the run between two lines of this pass; the next pass rebuilds it.
             raise Waiting(RunReason.QUEUE_UNAVAILABLE, error.message, LOOK_AGAIN) from error
-        except StorageFailed as error:
+        except (StorageFailed, OutputUnavailable) as error:
             raise Waiting(RunReason.STORAGE_FAILED, error.message, hint=error.hint) from error
 
     async def _advance(self, run: RunScope) -> Result:

@@ -3,13 +3,15 @@
 Owns `arena/runs/<run>/.owner` and the `.trash` beside the runs. Source: survival.md, "Names and causes".
 """
 
+import contextlib
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from foundation.files import write_file
 
+TRASH = ".trash"
 _MARKER = ".owner"
-_TRASH = ".trash"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,25 @@ def claim(directory: Path, owner: Owner) -> Owner:
 
 def move_aside(directory: Path, owner: Owner) -> None:
     """Move a dead run's directory into `.trash`, where nothing uses it."""
-    trash = directory.parent / _TRASH
+    trash = directory.parent / TRASH
     trash.mkdir(exist_ok=True)
     directory.rename(trash / f"{directory.name}-{owner.uid}")
+
+
+def discard(directory: Path, uid: str) -> None:
+    """Remove a directory if it belongs to the run `uid`; another's stays.
+
+    The marker goes last: after a kill, or where something cannot be removed, what is left still says whose it is, and the sweep tries again.
+    """
+    owner = read_owner(directory)
+    if owner is None or owner.uid != uid:
+        return
+    for entry in directory.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+        elif entry.name != _MARKER:
+            with contextlib.suppress(OSError):
+                entry.unlink()
+    if [entry.name for entry in directory.iterdir()] == [_MARKER]:
+        (directory / _MARKER).unlink()
+        directory.rmdir()

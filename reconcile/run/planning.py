@@ -5,6 +5,7 @@ Source: survival.md, step 2.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,10 +16,12 @@ from engine.plan import Plan, PlanRequest, WorkerOptions, make_plan
 from foundation.crash import crash_point
 from foundation.errors import ArenaError
 from foundation.files import write_file
+from gitops.storage_errors import storage
 from reconcile.cluster.port import ARENA_RUN, WORKSPACE
 from reconcile.errors import Waiting
 from reconcile.kinds.admission import spec_problems
 from reconcile.kinds.not_supported import unsupported_fields
+from reconcile.kinds.problems import Problem
 from reconcile.kinds.reasons import EventReason, RunReason
 from reconcile.run.mocking import mock_override
 from reconcile.run.ownership import Owner, claim, move_aside
@@ -43,12 +46,9 @@ async def check_template(run: RunScope) -> None:
     if run.status.get("plan"):
         return
     template = run.spec["template"]
-    for problem in spec_problems(template, namespace=run.namespace):
-        message = f"{problem.path}: {problem.message}"
-        if problem.reason == RunReason.JOB_CREATION_FAILED:
-            run.scope.condition("JobCreated", "False", RunReason.JOB_CREATION_FAILED, message)
-            raise Waiting(RunReason.JOB_CREATION_FAILED, message)
-        raise RunRefused(problem.reason, message)
+    problem = _problem(run)
+    if problem is not None and problem.reason != RunReason.JOB_CREATION_FAILED:
+        raise RunRefused(problem.reason, f"{problem.path}: {problem.message}")
     fields = unsupported_fields("ArenaJob", template)
     if fields:
         raise RunRefused(
@@ -57,6 +57,19 @@ async def check_template(run: RunScope) -> None:
             hint="leave the field out, or wait for the release that brings it",
         )
     await _check_workspace(run)
+
+
+async def check_references(run: RunScope) -> None:
+    """Wait while the template names a Provider of another namespace; unlike a refused run, such a one can still be stopped."""
+    problem = None if run.status.get("plan") else _problem(run)
+    if problem is not None:
+        message = f"{problem.path}: {problem.message}"
+        run.scope.condition("JobCreated", "False", RunReason.JOB_CREATION_FAILED, message)
+        raise Waiting(RunReason.JOB_CREATION_FAILED, message)
+
+
+def _problem(run: RunScope) -> Problem | None:
+    return next(iter(spec_problems(run.spec["template"], namespace=run.namespace)), None)
 
 
 async def _check_workspace(run: RunScope) -> None:
@@ -78,10 +91,11 @@ async def make_the_plan(run: RunScope) -> None:
     if pinned:
         run.plan = await _read(run, pinned["digest"])
         return
-    await claim_output(run)
     plan, warnings = await _plan(run)
     crash_point("plan.made")
-    await asyncio.to_thread(write_file, plan_file(run.output, plan.digest), plan.to_bytes())
+    with storage(f"write the plan of run '{run.name}'"):
+        await claim_output(run)
+        await asyncio.to_thread(write_file, plan_file(run.output, plan.digest), plan.to_bytes())
     crash_point("plan.written")
     run.status["plan"] = {
         "digest": plan.digest,
@@ -158,10 +172,10 @@ async def _read(run: RunScope, digest: str) -> Plan:
         raise RunRefused(
             RunReason.QUEUE_LOST, f"cannot read the plan of run '{run.name}': neither the content volume nor the queue has it ({digest})"
         ) from error
-    plan = Plan.from_bytes(data)
-    await claim_output(run)
-    await asyncio.to_thread(write_file, plan_file(run.output, digest), data)
-    return plan
+    with contextlib.suppress(OSError):  # a run whose directory fails goes on
+        await claim_output(run)
+        await asyncio.to_thread(write_file, plan_file(run.output, digest), data)
+    return Plan.from_bytes(data)
 
 
 async def claim_output(run: RunScope) -> None:

@@ -25,7 +25,7 @@ async def pin_queue(run: RunScope) -> None:
         await run.scope.save()
         for fault in await run.world.queue.check():
             await run.scope.event("Warning", EventReason.QUEUE_UNSAFE, fault)
-    lost = bool(run.status.get("workers")) and not await _known(run)
+    lost = bool(run.status.get("workers")) and not await _is_put(run)
     budget = run.template.budget_limit
     meta = RunMeta(plan.digest, len(plan.items), run.world.installation, float(budget) if budget else None)
     try:
@@ -38,12 +38,15 @@ async def pin_queue(run: RunScope) -> None:
     run.state = await run.world.queue.state(run.uid)
 
 
-async def _known(run: RunScope) -> bool:
+async def _is_put(run: RunScope) -> bool:
+    """Say whether the queue has the run whole. Workers are made after that, so a run with workers whose put is not complete was lost.
+
+    A rebuild that was cut off is no complete put either: the next pass does it again from its start.
+    """
     try:
-        state = await run.world.queue.state(run.uid)
+        return (await run.world.queue.state(run.uid)).complete
     except RunUnknown:
         return False
-    return state.plan_digest == run.planned().digest
 
 
 async def _rebuild(run: RunScope) -> None:
@@ -54,11 +57,11 @@ async def _rebuild(run: RunScope) -> None:
     records = await asyncio.to_thread(lambda: list(recover_records(run.output, run.planned())))
     for start in range(0, len(records), CHUNK):
         counted += await queue.record(run.uid, records[start : start + CHUNK])
-    total = len(run.planned().items)
+    total, rest = len(run.planned().items), "are not run" if run.stop else "are queued again"
     await run.scope.event(
         "Warning",
         EventReason.QUEUE_REBUILT,
-        f"the queue had lost the run: {counted} of {total} items were counted from the workers' lines, {total - counted} are queued again",
+        f"the queue had lost the run: {counted} of {total} items were counted from the workers' lines, {total - counted} {rest}",
     )
 
 

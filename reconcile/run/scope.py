@@ -16,7 +16,7 @@ from gitops.repositories import Repositories
 from gitops.snapshots import Snapshots
 from reconcile.cluster.port import Cluster
 from reconcile.kinds.job import ArenaJobSpec
-from reconcile.kinds.run import TERMINAL_PHASES
+from reconcile.kinds.names import TERMINAL_PHASES
 from reconcile.runtime.reconciler import Pass
 
 
@@ -105,8 +105,8 @@ class RunScope:
 
     @property
     def project(self) -> ProjectKey:
-        """The project that the run tests."""
-        return ProjectKey(self.namespace, self.template.source_ref.name)
+        """The project that the run tests; read as it stands, so that a run whose template is invalid can be removed."""
+        return ProjectKey(self.namespace, self.spec["template"]["sourceRef"]["name"])
 
     @property
     def output(self) -> Path:

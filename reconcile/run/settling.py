@@ -5,12 +5,12 @@ Source: survival.md, step 7.
 
 import contextlib
 from datetime import datetime, timedelta
-from typing import Any
 
-from engine.errors import OutputUnavailable, RunUnknown
+from engine.errors import OutputUnavailable, QueueUnavailable, RunUnknown
 from engine.results.settle import PassRule, settle_files, summarize_only
 from engine.results.summary import RunIdentity, Summary
 from engine.results.verdicts import RunVerdict
+from engine.version import ENGINE_VERSION
 from foundation.crash import crash_point
 from reconcile.errors import Waiting
 from reconcile.kinds.reasons import EventReason, RunReason
@@ -18,8 +18,9 @@ from reconcile.run.observing import show_progress
 from reconcile.run.planning import claim_output
 from reconcile.run.scope import RunScope
 from reconcile.run.stopping import stop_word
-from reconcile.runtime.conditions import timestamp
-from reconcile.runtime.reconciler import Done, Failed, Result
+from reconcile.run.worker_jobs import end_workers
+from reconcile.runtime.conditions import READY, find_condition, timestamp
+from reconcile.runtime.reconciler import Done, Failed, Result, Silent
 
 RETRY = timedelta(seconds=10)
 PATIENCE = timedelta(minutes=10)
@@ -61,11 +62,10 @@ async def _files(run: RunScope) -> Summary:
 
 async def _be_patient(run: RunScope, cause: str) -> None:
     """Wait for storage, for ten minutes since it first failed."""
-    conditions: list[dict[str, Any]] = run.status.get("conditions", [])
-    failed = next((c for c in conditions if c["type"] == "Progressing" and c["reason"] == RunReason.STORAGE_FAILED), None)
-    run.scope.condition("Progressing", "True", RunReason.STORAGE_FAILED, cause)
-    since = datetime.fromisoformat(failed["lastTransitionTime"]) if failed else run.clock.now()
-    if run.clock.now() - since < PATIENCE:
+    # Nobody works any more, so Progressing turns False here, and its transition is the first failure.
+    run.scope.condition("Progressing", "False", RunReason.STORAGE_FAILED, cause)
+    failed = find_condition(run.status["conditions"], "Progressing") or {}
+    if run.clock.now() - datetime.fromisoformat(failed["lastTransitionTime"]) < PATIENCE:
         raise Waiting(RunReason.STORAGE_FAILED, cause, RETRY)
 
 
@@ -83,8 +83,8 @@ def outcome_of(run: RunScope, summary: Summary) -> tuple[str, str, str]:
             return "Succeeded", RunReason.SUCCEEDED, text
         case RunVerdict.CANCELLED:
             return "Cancelled", RunReason.CANCELLED, f"cancelled; {text}, {counts.skipped} were not run"
-        case _ if run.stop:
-            return "Failed", run.stop["reason"], f"{text}, {counts.skipped} were not run"
+        case _ if run.stop and stop_word(run):
+            return "Failed", run.stop["reason"], f"{text}, {counts.skipped} were not run{_version_clash(run)}"
         case _:
             detail = f"{counts.failed} failed, {counts.errors} could not be run"
             wanted = run.template.min_pass_rate
@@ -92,8 +92,17 @@ def outcome_of(run: RunScope, summary: Summary) -> tuple[str, str, str]:
             return "Failed", RunReason.TESTS_FAILED, f"{text}: {detail}{bound}"
 
 
+def _version_clash(run: RunScope) -> str:
+    """Name the engine version that a run's workers had to be of, where this installation is of another."""
+    wanted = run.planned().engine_version
+    clash = run.stop is not None and run.stop["reason"] == RunReason.WORKERS_FAILED and wanted != ENGINE_VERSION
+    return f"; its plan needs workers of engine version {wanted}, and this installation has {ENGINE_VERSION}" if clash else ""
+
+
 async def end_refused(run: RunScope, phase: str, reason: str, message: str) -> Result:
-    """End a run that never came to a verdict."""
+    """End a run that never came to a verdict. Workers, if it had any, have nothing left that would be counted."""
+    if "workers" in run.status:
+        await end_workers(run)
     run.status["phase"] = phase
     run.status["completionTime"] = timestamp(run.clock.now())
     run.status["activeWorkers"] = 0
@@ -102,12 +111,25 @@ async def end_refused(run: RunScope, phase: str, reason: str, message: str) -> R
     return Failed(reason, message)
 
 
-async def tidy(run: RunScope) -> None:
-    """Drop the keys of a run whose verdict is written; the pass that the write itself wakes does it, or the next one that finds the queue.
+async def tidy(run: RunScope) -> Result:
+    """Drop the keys of a run whose verdict is written, and say that verdict again, for the generation that the run has now.
 
-    Raises:
-        QueueUnavailable: they are still there.
+    The pass that the verdict's own write wakes does it, or the next one that finds the queue.
     """
+    look_again = None
+    try:
+        await _drop_keys(run)
+    except QueueUnavailable:
+        look_again = RETRY
+    ready = find_condition(run.status.get("conditions", []), READY)
+    if ready is None:
+        return Silent(look_again)
+    if run.status["phase"] == "Succeeded":
+        return Done(ready["reason"], ready["message"], look_again, final=look_again is None)
+    return Failed(ready["reason"], ready["message"], look_again)
+
+
+async def _drop_keys(run: RunScope) -> None:
     if not run.status.get("queue"):
         return
     with contextlib.suppress(RunUnknown):

@@ -3,10 +3,12 @@
 Source: survival.md, step 1.
 """
 
+import contextlib
 from datetime import timedelta
 
 from gitops.content import is_full_commit
-from gitops.errors import RefNotFound, SnapshotUnexportable
+from gitops.errors import GitError, RefNotFound, SnapshotUnexportable, UnknownProject
+from gitops.refs import ResolvedRef
 from gitops.snapshots import SnapshotLimits
 from reconcile.cluster.port import ARENA_PROJECT
 from reconcile.errors import NotFound, Waiting
@@ -14,6 +16,7 @@ from reconcile.kinds.names import REQUESTED_REF
 from reconcile.kinds.project import ArenaProjectSpec, SnapshotPolicy
 from reconcile.kinds.reasons import EventReason, RunReason
 from reconcile.run.scope import RunRefused, RunScope
+from reconcile.run.stopping import is_drained
 
 RETRY = timedelta(seconds=30)
 HOSTED = "hosted"
@@ -62,7 +65,7 @@ async def pin_commit(run: RunScope) -> None:
     project = await run.cluster.get(ARENA_PROJECT, run.namespace, run.project.name)
     ref = run.template.ref or project["status"]["defaultBranch"]
     try:
-        resolved = await run.world.repositories.resolve(run.project, ref)
+        resolved = await _resolve(run, ref)
     except RefNotFound as error:
         run.scope.condition("SourceValid", "False", RunReason.REF_NOT_FOUND, error.message)
         raise RunRefused(RunReason.REF_NOT_FOUND, error.message, hint=error.hint) from error
@@ -81,8 +84,35 @@ async def pin_commit(run: RunScope) -> None:
     await run.scope.save()
 
 
+async def _resolve(run: RunScope, ref: str) -> ResolvedRef:
+    """Resolve a ref as git does. A SHA that the run has kept since it was first seen is found whatever happened to the branches since."""
+    if is_full_commit(ref) and (await run.world.repositories.pins(run.project)).get(run.uid) == ref:
+        return ResolvedRef(ref, ref, ambiguous=False)
+    return await run.world.repositories.resolve(run.project, ref)
+
+
 async def export_snapshot(run: RunScope) -> None:
-    """See to it that the commit's files are there, in every pass of a run that still needs them."""
+    """See to it that the commit is kept and its files are there, in every pass of a run that still needs them.
+
+    A run of which nothing is left to begin goes on without them.
+    """
+    try:
+        await _hold_commit(run)
+        await _export(run)
+    except (GitError, RunRefused):
+        if not run.status.get("plan") or not (run.stop or await is_drained(run)):
+            raise
+
+
+async def _hold_commit(run: RunScope) -> None:
+    """Point the keep-ref at the run's commit: a deposed controller may have repeated an older answer. Without a repository there is nothing to keep."""
+    commit = run.status["source"]["commit"]
+    with contextlib.suppress(UnknownProject, RefNotFound):
+        if (await run.world.repositories.pins(run.project)).get(run.uid) != commit:
+            await run.world.repositories.pin(run.project, run.uid, commit)
+
+
+async def _export(run: RunScope) -> None:
     commit = run.status["source"]["commit"]
     if run.status.get("snapshotDigest") and await run.world.snapshots.find(run.project, commit) is not None:
         return

@@ -4,19 +4,17 @@ Cancel and deadline stand in `status.stop` before the queue hears of them; a bud
 Source: survival.md, step 4.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from engine.errors import RunUnknown
 from engine.items import Item, ItemError, Verdict
 from engine.queue.port import BUDGET
 from engine.records import bare_record
-from reconcile.cluster.port import JOB
-from reconcile.errors import NotFound
 from reconcile.kinds.reasons import RunReason
 from reconcile.run.scope import RunRefused, RunScope
+from reconcile.run.worker_jobs import end_workers
 from reconcile.runtime.conditions import timestamp
-from reconcile.worker_job import worker_job_name
 
 STOP_WORDS: Mapping[str, str] = {
     RunReason.CANCELLED: "cancelled",
@@ -27,6 +25,7 @@ STOP_WORDS: Mapping[str, str] = {
 """The queue's and the results' word for each reason of a stop."""
 
 CHUNK = 500
+WORKER_LOST = ItemError("worker_lost", "every worker of the run has failed")
 
 
 class RunCancelled(RunRefused):
@@ -37,7 +36,7 @@ async def heed_stop(run: RunScope) -> None:
     """Record that the run is cancelled or late. Before there is a plan nothing can be drained, so the run ends at once."""
     if not run.stop:
         reason = _asked(run)
-        if reason is None or await _already_drained(run):
+        if reason is None or await is_drained(run):
             return
         await request_stop(run, reason)
     if run.status.get("plan"):
@@ -55,8 +54,8 @@ def _asked(run: RunScope) -> RunReason | None:
     return RunReason.DEADLINE_EXCEEDED if deadline and run.clock.now() >= created + deadline else None
 
 
-async def _already_drained(run: RunScope) -> bool:
-    """A run whose every item is counted keeps its verdict: a stop that comes now changes nothing."""
+async def is_drained(run: RunScope) -> bool:
+    """Ask the queue whether every item of the plan is counted. Such a run keeps its verdict: a stop that comes now changes nothing."""
     plan = run.status.get("plan")
     if not plan:
         return False
@@ -73,61 +72,56 @@ async def request_stop(run: RunScope, reason: RunReason) -> None:
 
 
 def stop_word(run: RunScope) -> str:
-    """Return the queue's word for the stop that stands in the status, "" without one."""
-    return STOP_WORDS[run.stop["reason"]] if run.stop else ""
+    """Return the queue's word for the stop that took effect; "" without one, or when the last item was counted before the queue heard of it."""
+    return STOP_WORDS[run.stop["reason"]] if run.stop and run.counted().stopped else ""
 
 
 async def drain_stopped(run: RunScope) -> None:
-    """Bring a stopped run to its end: refuse new work, end the workers, count what was not begun."""
+    """Bring a stopped run to its end: refuse new work, end the workers, count what was not begun.
+
+    Spend that crosses the budget is a breach also when the items in flight were the last ones.
+    """
     queue = run.world.queue
-    if run.counted().stopped == BUDGET and not run.stop and not run.drained:
+    if run.counted().stopped == BUDGET and not run.stop:
         await request_stop(run, RunReason.BUDGET_EXCEEDED)
         await run.scope.event(
             "Warning", RunReason.BUDGET_EXCEEDED, f"spent {run.counted().cost_usd:.4f} of {run.template.budget_limit} USD; nothing further is begun"
         )
     if not run.stop or run.drained:
         return
-    await queue.stop(run.uid, stop_word(run))
-    if run.stop["reason"] == RunReason.WORKERS_FAILED:
-        await _fail_rest(run)
-    else:
-        if run.stop["reason"] in {RunReason.CANCELLED, RunReason.DEADLINE_EXCEEDED}:
-            await end_workers(run)
-        await _skip_rest(run)
+    await queue.stop(run.uid, STOP_WORDS[run.stop["reason"]])
+    if run.stop["reason"] in {RunReason.CANCELLED, RunReason.DEADLINE_EXCEEDED}:
+        await end_workers(run)
+    await _count_rest(run)
     run.state = await queue.state(run.uid)
 
 
-async def _fail_rest(run: RunScope) -> None:
-    error = ItemError("worker_lost", "every worker of the run has failed")
-    while await run.world.queue.fail_remaining(run.uid, error, at=_stopped_at(run), limit=CHUNK):
-        pass
-
-
-async def _skip_rest(run: RunScope) -> None:
-    if run.counted().complete:
-        while await run.world.queue.skip_unbegun(run.uid, at=_stopped_at(run), limit=CHUNK):
-            pass
+async def _count_rest(run: RunScope) -> None:
+    """Count what no worker has in hand: skipped, or an error when the workers have failed. Items in no set are among it."""
+    queue, at = run.world.queue, _stopped_at(run)
+    if not run.counted().complete:
+        # The put was cut off, or the store lost the run: no lease is known, so every item without a record counts as not begun.
+        await _count(run, run.planned().items)
         return
-    # The put was cut off, so no worker ever leased: every item without a record was not begun.
-    await skip_items(run, list(run.planned().items))
+    if run.stop and run.stop["reason"] == RunReason.WORKERS_FAILED:
+        while await queue.fail_remaining(run.uid, WORKER_LOST, at=at, limit=CHUNK):
+            pass
+    else:
+        while await queue.skip_unbegun(run.uid, at=at, limit=CHUNK):
+            pass
+    if not (await queue.state(run.uid)).whole:
+        items = run.planned().items
+        await _count(run, [items[index] for index in await queue.missing(run.uid)])
 
 
-async def skip_items(run: RunScope, items: list[Item]) -> None:
-    """Record items that no lease stands behind as skipped."""
+async def _count(run: RunScope, items: Sequence[Item]) -> None:
+    """Record items that no lease stands behind; one that has a record is left alone."""
+    failed = run.stop is not None and run.stop["reason"] == RunReason.WORKERS_FAILED
+    verdict, error = (Verdict.ERROR, WORKER_LOST) if failed else (Verdict.SKIPPED, None)
     for start in range(0, len(items), CHUNK):
-        records = [bare_record(item.index, item.id, Verdict.SKIPPED, at=_stopped_at(run)) for item in items[start : start + CHUNK]]
+        records = [bare_record(item.index, item.id, verdict, at=_stopped_at(run), error=error) for item in items[start : start + CHUNK]]
         await run.world.queue.record(run.uid, records)
 
 
 def _stopped_at(run: RunScope) -> datetime:
     return datetime.fromisoformat(run.status["stop"]["time"])
-
-
-async def end_workers(run: RunScope) -> None:
-    """Delete the worker Job, if there is one; its workers end cleanly and hand back what they have not begun."""
-    try:
-        job = await run.cluster.get(JOB, run.namespace, worker_job_name(run.name))
-        if any(owner["uid"] == run.uid for owner in job["metadata"].get("ownerReferences", [])):
-            await run.cluster.delete(JOB, run.namespace, job["metadata"]["name"], uid=job["metadata"]["uid"])
-    except NotFound:
-        return

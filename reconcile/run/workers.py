@@ -4,56 +4,58 @@ Source: survival.md, step 3.
 """
 
 from datetime import timedelta
-from typing import Any
 
-from reconcile.cluster.port import ARENA_RUN, JOB
-from reconcile.errors import AlreadyExists, NotFound, Waiting
+from foundation.crash import crash_point
+from reconcile.cluster.port import ARENA_RUN, JOB, Object
+from reconcile.errors import AlreadyExists, Waiting
 from reconcile.kinds.reasons import EventReason, RunReason
 from reconcile.run.scope import RunScope
 from reconcile.run.stopping import request_stop
-from reconcile.runtime.conditions import timestamp
-from reconcile.worker_job import WorkerSpec, worker_job, worker_job_name
+from reconcile.run.worker_jobs import is_own, stored_job
+from reconcile.worker_job import WorkerSpec, worker_job
 
 RETRY = timedelta(seconds=5)
+_ENDS = frozenset({"Complete", "Failed"})
 
 
 async def start_workers(run: RunScope) -> None:
     """See to it that a Job works the queue, unless nothing is left to work.
 
     A Job that is gone, or Complete with items left, is made again; one that has failed for good stops the run.
+
+    Raises:
+        Waiting: a Job of the name belongs to somebody else, or is being deleted, and this run needs one.
     """
-    job = await find_job(run)
-    run.status["activeWorkers"] = (job or {}).get("status", {}).get("active", 0)
+    job = await stored_job(run)
+    mine = is_own(run, job)
+    run.status["activeWorkers"] = (job or {}).get("status", {}).get("active", 0) if mine else 0
+    if job is not None and mine:
+        _show_started(run, job)
     if run.drained or run.stop or run.counted().stopped:
         return
     if job is None:
         await _create(run)
-        return
-    if _ended(job, "Failed"):
-        await request_stop(run, RunReason.WORKERS_FAILED)
-    elif _ended(job, "Complete"):
-        await run.scope.event("Warning", EventReason.WORKERS_RESTARTED, "the workers ended with items left; they are started again")
-        await run.cluster.delete(JOB, run.namespace, job["metadata"]["name"], uid=job["metadata"]["uid"])
-        raise Waiting(RunReason.PROGRESSING, "the worker Job is being replaced", RETRY)
-
-
-async def find_job(run: RunScope) -> dict[str, Any] | None:
-    """Return the run's own Job.
-
-    Raises:
-        Waiting: one of its name belongs to somebody else, or it is being deleted.
-    """
-    try:
-        job = await run.cluster.get(JOB, run.namespace, worker_job_name(run.name))
-    except NotFound:
-        return None
-    if all(owner["uid"] != run.uid for owner in job["metadata"].get("ownerReferences", [])):
+    elif not mine:
         message = f"a Job '{job['metadata']['name']}' exists that is not this run's"
         run.scope.condition("JobCreated", "False", RunReason.JOB_CREATION_FAILED, message)
         raise Waiting(RunReason.JOB_CREATION_FAILED, message)
-    if "deletionTimestamp" in job["metadata"] and not run.drained:
+    elif "deletionTimestamp" in job["metadata"]:
         raise Waiting(RunReason.PROGRESSING, f"Job '{job['metadata']['name']}' is being deleted", RETRY)
-    return job
+    elif _ended(job):
+        await _judge(run, job)
+
+
+async def _judge(run: RunScope, job: Object) -> None:
+    """Decide by what a Job that has ended left in the queue, which is read again: its last items may have been counted since."""
+    run.state = await run.world.queue.state(run.uid)
+    if run.drained or run.counted().stopped:
+        return
+    if _ended(job) == "Failed":
+        await request_stop(run, RunReason.WORKERS_FAILED)
+        return
+    await run.scope.event("Warning", EventReason.WORKERS_RESTARTED, "the workers ended with items left; they are started again")
+    await run.cluster.delete(JOB, run.namespace, job["metadata"]["name"], uid=job["metadata"]["uid"])
+    raise Waiting(RunReason.PROGRESSING, "the worker Job is being replaced", RETRY)
 
 
 async def _create(run: RunScope) -> None:
@@ -64,13 +66,19 @@ async def _create(run: RunScope) -> None:
         if run.world.max_workers and asked > run.world.max_workers:
             await run.scope.event("Normal", EventReason.WORKERS_REDUCED, f"{asked} workers were asked for, and {run.world.max_workers} may run here")
     try:
-        await run.cluster.create(worker_job(_spec(run)))
+        job = await run.cluster.create(worker_job(_spec(run)))
     except AlreadyExists as error:
         raise Waiting(RunReason.JOB_CREATION_FAILED, error.message, RETRY) from error
+    crash_point("workers.created")
+    _show_started(run, job)
+    await run.scope.save()
+
+
+def _show_started(run: RunScope, job: Object) -> None:
+    """Say that the run is running; also when the pass that made the Job died before it could."""
     run.scope.condition("JobCreated", "True", RunReason.JOB_CREATED, f"{run.status['workers']} workers")
     run.status["phase"] = "Running"
-    run.status.setdefault("startTime", timestamp(run.clock.now()))
-    await run.scope.save()
+    run.status.setdefault("startTime", job["metadata"]["creationTimestamp"])
 
 
 def _workers(run: RunScope) -> int:
@@ -96,5 +104,6 @@ def _spec(run: RunScope) -> WorkerSpec:
     )
 
 
-def _ended(job: dict[str, Any], how: str) -> bool:
-    return any(c["type"] == how and c["status"] == "True" for c in job.get("status", {}).get("conditions", []))
+def _ended(job: Object) -> str:
+    """Return how a Job has ended, `Complete` or `Failed`; "" while it has not."""
+    return next((c["type"] for c in job.get("status", {}).get("conditions", []) if c["type"] in _ENDS and c["status"] == "True"), "")

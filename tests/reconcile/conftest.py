@@ -18,7 +18,7 @@ from engine.queue.memory import MemoryWorkQueue
 from engine.records import record_of
 from engine.results.lines import item_line
 from engine.results.parts import PARTS, PartWriter
-from foundation.clock import FakeClock
+from foundation.clock import FakeClock, SystemClock
 from gitops.content import ContentVolume, ProjectKey
 from gitops.repositories import Repositories
 from gitops.snapshots import Snapshots
@@ -78,12 +78,15 @@ BUNDLE: Mapping[str, str] = {
 class World:
     """The control plane, and the hands of those who use it."""
 
-    def __init__(self, folder: Path, queue: MemoryWorkQueue, clock: FakeClock, *, admission: bool = True) -> None:
+    def __init__(
+        self, folder: Path, queue: MemoryWorkQueue, clock: FakeClock, *, admission: bool = True, cluster: SqliteCluster | None = None
+    ) -> None:
+        self._folder = folder
         self.clock = clock
         self.queue = queue
         self.volume = ContentVolume(folder / "content")
-        self.cluster = SqliteCluster(folder / "cluster.db", clock, admit=admit if admission else None, admit_status=admit_status)
-        self.repositories = Repositories(self.volume, clock)
+        self.cluster = cluster or SqliteCluster(folder / "cluster.db", clock, admit=admit if admission else None, admit_status=admit_status)
+        self.repositories = Repositories(self.volume, SystemClock())  # it waits for locks of other processes only
         self.snapshots = Snapshots(self.volume)
         self.project = ProjectKey(NAMESPACE, "src")
         self.runs_world = RunWorld(self.repositories, self.snapshots, self.volume, queue, image="arena:test", installation="test")
@@ -117,6 +120,16 @@ class World:
     async def commit(self, files: Mapping[str, str]) -> str:
         """Make these the files of the next commit on main."""
         return await commit_files(self.repositories, self.project, files)
+
+    async def force_push(self, files: Mapping[str, str]) -> str:
+        """Make main a new history of one commit with these files; what it named before is left to the keep-refs."""
+        repository = self.volume.repository(self.project)
+        await asyncio.to_thread(subprocess.run, ["git", "-C", str(repository), "update-ref", "-d", "refs/heads/main"], check=True)
+        return await self.commit(files)
+
+    def beside(self) -> "World":
+        """Return a second control plane on the same store, volume and queue."""
+        return World(self._folder, self.queue, self.clock, cluster=self.cluster)
 
     async def job(self, name: str = "eval", *, annotations: Mapping[str, str] | None = None, **spec: Any) -> Object:
         """Create a job of the project."""

@@ -1,0 +1,34 @@
+"""A run's worker Job in the store: found, told from a stranger's, ended.
+
+Owns the question whose a Job of the run's name is. What the Job holds is `reconcile.worker_job`'s.
+"""
+
+from reconcile.cluster.port import JOB, Object
+from reconcile.errors import NotFound
+from reconcile.run.scope import RunScope
+from reconcile.worker_job import worker_job_name
+
+
+async def stored_job(run: RunScope) -> Object | None:
+    """Return the Job of the run's name, whoever owns it."""
+    try:
+        return await run.cluster.get(JOB, run.namespace, worker_job_name(run.name))
+    except NotFound:
+        return None
+
+
+def is_own(run: RunScope, job: Object | None) -> bool:
+    """Say whether there is a Job and the run owns it."""
+    return job is not None and any(owner["uid"] == run.uid for owner in job["metadata"].get("ownerReferences", []))
+
+
+async def end_workers(run: RunScope) -> bool:
+    """Delete the run's own Job, and say whether one was still there; its workers end cleanly and hand back what they have not begun."""
+    job = await stored_job(run)
+    if job is None or not is_own(run, job):
+        return False
+    try:
+        await run.cluster.delete(JOB, run.namespace, job["metadata"]["name"], uid=job["metadata"]["uid"])
+    except NotFound:
+        return False
+    return True
