@@ -29,7 +29,7 @@ from engine.bundle.fields import (
     string_map,
     strings,
 )
-from engine.bundle.ignored import ARENA, DEFAULTS
+from engine.bundle.ignored import ARENA, DEFAULTS, SELF_PLAY
 from engine.bundle.model import NOWHERE, Judge, Location, SelfPlayRole
 from engine.bundle.resources import file_reference
 from engine.bundle.yamltree import Document, entries, kind_of
@@ -93,7 +93,7 @@ _DEFAULTS_TABLE = Table(
         "markdown_config": json_value,
     },
 )
-_SELF_PLAY = Table("`self_play`", {"enabled": boolean, "personas": _FILES, "persona_specs": _inline, "roles": _ROLES})
+_SELF_PLAY = Table(SELF_PLAY, {"enabled": boolean, "personas": _FILES, "persona_specs": _inline, "roles": _ROLES})
 _SKILL = Table(
     "a skill", {"dir": file_reference, "path": file_reference, "name": string, "description": string, "instructions": string, "preload": boolean}
 )

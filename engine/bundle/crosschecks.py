@@ -6,9 +6,9 @@ the job and is `engine.plan`'s. Must not read files.
 
 from collections.abc import Iterator
 
-from engine.bundle.model import Bundle, PromptConfig, Scenario, Tool, Turn
-from engine.bundle.problems import Problems, did_you_mean
-from engine.bundle.variables import merge_variables, missing_variables, render
+from engine.bundle.model import Assertion, Bundle, PromptConfig, Scenario, Tool, Turn
+from engine.bundle.problems import Problems, did_you_mean, shown
+from engine.bundle.variables import literal_braces, merge_variables, missing_variables, render
 from engine.errors import BundleInvalid
 
 IMPLICIT_NAMESPACES = ("a2a__", "workflow__", "memory__", "skill__", "image__", "video__")
@@ -43,6 +43,7 @@ def _check_prompt(bundle: Bundle, scenario: Scenario, problems: Problems) -> Non
     prompt = bundle.prompts.get(scenario.task_type)
     if prompt is not None:
         _check_variables(bundle, scenario, prompt, problems)
+        _check_guardrail_names(scenario, prompt, problems)
     elif "pack_file" not in bundle.arena.uses:
         hint = did_you_mean(scenario.task_type, bundle.prompts, otherwise="the prompts' task types are") or "name a prompt in prompt_configs"
         problems.error(scenario.location, f"no prompt has the task_type '{scenario.task_type}' of scenario '{scenario.id}'", hint)
@@ -58,10 +59,16 @@ def _check_variables(bundle: Bundle, scenario: Scenario, prompt: PromptConfig, p
             f"set it in the scenario's variables, or in vars of prompt_configs '{prompt.id}'",
         )
     try:
-        _, unresolved = render(prompt.system_template, values)
+        text, unresolved = render(prompt.system_template, values)
     except BundleInvalid as error:
         problems.error(prompt.location, error.message, error.hint)
         return
+    for braces in literal_braces(text):
+        problems.warning(
+            prompt.location,
+            f"'{{{{{shown(braces)}}}}}' in the template of prompt '{prompt.id}' stays as it is: it is no variable's name",
+            "templates have variables only, no conditions and no loops",
+        )
     typed = {variable.name for variable in prompt.variables if variable.default is not None and not isinstance(variable.default, str)}
     for name in unresolved:
         if name in missing:
@@ -70,15 +77,47 @@ def _check_variables(bundle: Bundle, scenario: Scenario, prompt: PromptConfig, p
         problems.error(prompt.location, f"'{{{{{name}}}}}' in the template of prompt '{prompt.id}' has no value in scenario '{scenario.id}'", hint)
 
 
+def _check_guardrail_names(scenario: Scenario, prompt: PromptConfig, problems: Problems) -> None:
+    """A check of a guardrail that the prompt does not have says nothing: not to fire is all that it can do."""
+    names = [validator.type for validator in prompt.validators if validator.enabled]
+    for check in _checks(scenario):
+        wanted = check.params.get("validator_type", check.params.get("validator")) if check.check == "guardrail_triggered" else None
+        if isinstance(wanted, str) and wanted not in names:
+            hint = did_you_mean(wanted, names, otherwise="its guardrails are")
+            problems.warning(check.location, f"guardrail_triggered asks for '{shown(wanted)}', which prompt '{prompt.id}' does not have", hint)
+
+
+def _checks(scenario: Scenario) -> tuple[Assertion, ...]:
+    return (*(check for turn in scenario.turns for check in turn.assertions), *scenario.conversation_assertions)
+
+
 def _check_turns(scenario: Scenario, problems: Problems) -> None:
     if not scenario.turns:
         problems.error(scenario.location, f"scenario '{scenario.id}' has no turns", "it would pass without asking anything")
     for turn in scenario.turns:
         if turn.role == "user" and not turn.content and not turn.parts:
             problems.error(turn.location, "a user's turn has neither content nor parts")
+        for key in _idle_keys(turn):
+            problems.warning(turn.location, f"'{key}' of a turn has no effect: {_IDLE_KEYS[key]}")
         if turn.max_turns is not None and turn.max_turns < turn.turns:
             problems.error(turn.location, f"cannot read the turn: max_turns {turn.max_turns} is below turns {turn.turns}")
     _check_perturbations(scenario, problems)
+
+
+_IDLE_KEYS = {
+    "content": "its parts are said instead",
+    "persona": "a user's turn is scripted",
+    "turns": "a user's turn is scripted, and said once",
+    "max_turns": "a user's turn is scripted, and said once",
+}
+
+
+def _idle_keys(turn: Turn) -> Iterator[str]:
+    if turn.content and turn.parts:
+        yield "content"
+    if turn.role == "user":
+        set_keys = {"persona": bool(turn.persona), "turns": turn.turns != 1, "max_turns": turn.max_turns is not None}
+        yield from (key for key, is_set in set_keys.items() if is_set)
 
 
 def _check_roles(bundle: Bundle, scenario: Scenario, problems: Problems) -> None:
@@ -110,7 +149,8 @@ def _check_perturbations(scenario: Scenario, problems: Problems) -> None:
 
 
 def _texts(turn: Turn) -> Iterator[str]:
-    yield turn.content
+    if not turn.parts:
+        yield turn.content
     for part in turn.parts:
         yield part.text
 
@@ -121,7 +161,10 @@ def _check_tools(bundle: Bundle, problems: Problems) -> None:
         for pattern in prompt.allowed_tools:
             matching = [name for name in bundle.tools if name == pattern or (pattern.endswith("*") and name.startswith(pattern[:-1]))]
             offered.update(matching)
-            if matching or "__" in pattern or pattern.endswith("*") or "pack_file" in bundle.arena.uses:
+            if matching or _may_come_from_elsewhere(bundle, pattern):
+                continue
+            if pattern.endswith("*"):
+                problems.warning(prompt.location, f"prompt '{prompt.id}' allows '{pattern}', which no tool of the bundle matches")
                 continue
             hint = did_you_mean(pattern, bundle.tools, otherwise="tools are") or "name its file in the arena's tools"
             problems.error(prompt.location, f"prompt '{prompt.id}' allows the tool '{pattern}', which the bundle does not have", hint)
@@ -132,16 +175,26 @@ def _check_tools(bundle: Bundle, problems: Problems) -> None:
             _check_mock_tool(tool, problems)
 
 
+def _may_come_from_elsewhere(bundle: Bundle, pattern: str) -> bool:
+    from_server = "mcp_servers" in bundle.arena.uses and (pattern.startswith("mcp__") or pattern == "*")
+    return from_server or pattern.startswith(IMPLICIT_NAMESPACES) or "pack_file" in bundle.arena.uses
+
+
 def _check_mock_tool(tool: Tool, problems: Problems) -> None:
     """A tool that this engine answers itself must have schemas and a template that it can read."""
     from engine.tools.toolbox import tool_problem  # noqa: PLC0415 - only bundles that have tools pay for it
 
     if fault := tool_problem(tool):
         problems.error(tool.location, f"cannot use tool '{tool.name}': {fault}")
+    if tool.mock_template and tool.mock_result is not None:
+        problems.warning(tool.location, f"'mock_result' of tool '{tool.name}' has no effect: its mock_template answers")
+    for key, value in (("http", tool.http), ("exec", tool.exec), ("client", tool.client)):
+        if value is not None:
+            problems.note(tool.location, f"'{key}' of tool '{tool.name}' has no effect: its mode is mock")
 
 
 def _check_conditions(scenario: Scenario, problems: Problems) -> None:
-    for check in (*(check for turn in scenario.turns for check in turn.assertions), *scenario.conversation_assertions):
+    for check in _checks(scenario):
         if check.when is None or not check.when.tool_called_pattern:
             continue
         from engine.checks.patterns import compile_pattern  # noqa: PLC0415 - RE2 only where there is a pattern
@@ -155,6 +208,9 @@ def _check_conditions(scenario: Scenario, problems: Problems) -> None:
 def _check_groups(bundle: Bundle, problems: Problems) -> None:
     groups = sorted({provider.group for provider in bundle.providers.values()})
     for scenario in bundle.scenarios.values():
+        if scenario.providers and (scenario.required_capabilities or scenario.provider_group != "default"):
+            key = "required_capabilities" if scenario.required_capabilities else "provider_group"
+            problems.warning(scenario.location, f"'{key}' of scenario '{scenario.id}' has no effect: it lists its providers")
         if scenario.providers or scenario.provider_group in groups or scenario.provider_group == "default":
             continue
         message = f"no provider is in the group '{scenario.provider_group}' of scenario '{scenario.id}': it runs with all of them"

@@ -15,6 +15,8 @@ TOOL_POLICY = "a tool policy"
 PROVIDER = "a provider's spec"
 PROMPT = "a prompt's spec"
 VALIDATOR = "a validator"
+VARIABLE = "a variable"
+SELF_PLAY = "`self_play`"
 
 _NEVER_READ = "the format's reference engine never reads it either"
 
@@ -39,6 +41,7 @@ IGNORED: Mapping[tuple[str, str], str] = {
 
 NOTED: Mapping[tuple[str, str], str] = {
     (ARENA, "deploy"): "deployments are not part of a run",
+    (DEFAULTS, "inference"): "classifiers and embeddings are not built yet",
     (DEFAULTS, "output"): "results go to the run's directory, or to `arena eval --out`",
     (DEFAULTS, "html_report"): "it is deprecated in the format",
     (DEFAULTS, "out_dir"): "it is deprecated in the format",
@@ -46,8 +49,13 @@ NOTED: Mapping[tuple[str, str], str] = {
     (DEFAULTS, "markdown_config"): "it is deprecated in the format",
     (DEFAULTS, "verbose"): "logging is a setting of the program",
     (DEFAULTS, "monitor"): "it is about live audio",
+    (SELF_PLAY, "enabled"): "that the section is there turns self-play on",
+    (SCENARIO, "labels"): "results do not carry labels yet",
+    (VARIABLE, "validation"): "values are not validated",
+    (VARIABLE, "binding"): "it is for platforms that fill variables themselves",
     (PROVIDER, "pricing_correct_at"): "it documents the price",
     (PROVIDER, "include_raw_output"): "raw provider replies are not kept yet",
+    (PROMPT, "media"): "its limits are not enforced",
     (PROMPT, "parameters"): "it documents a compiled pack",
     (PROMPT, "template_engine"): "there is one template engine",
     (PROMPT, "tested_models"): "it is documentation",

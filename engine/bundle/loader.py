@@ -37,7 +37,7 @@ from engine.bundle.problems import Problems
 from engine.bundle.prompt_reader import read_persona, read_prompt, read_tool
 from engine.bundle.provider_reader import read_provider
 from engine.bundle.scenario_reader import read_scenario
-from engine.bundle.yamltree import Document, entries
+from engine.bundle.yamltree import Document, entries, is_null
 from engine.errors import ArenaFileNotFound, BundleInvalid
 
 DEFAULT_ARENA_FILE = "config.arena.yaml"
@@ -159,7 +159,7 @@ class _Loading:
             roles=values.get("self_play", NOTHING).get("roles", ()),
             globals=values.get("globals", NOTHING).get("conversation_assertions", ()),
             pack_evals=values.get("pack_evals", ()),
-            uses={key: arena.document.at(node) for key, (node, _) in present.items()},
+            uses={key: arena.document.at(node) for key, (node, value) in present.items() if not is_null(value)},
             location=arena.location,
         )
 

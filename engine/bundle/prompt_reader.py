@@ -25,13 +25,13 @@ from engine.bundle.fields import (
     string_map,
     strings,
 )
-from engine.bundle.ignored import PROMPT
+from engine.bundle.ignored import PROMPT, VARIABLE
 from engine.bundle.model import Variable
 from engine.bundle.scenario_reader import part, tool_policy
 from engine.bundle.yamltree import Document
 
 _VARIABLE = Table(
-    "a variable",
+    VARIABLE,
     {
         "name": name,
         "type": string,

@@ -45,6 +45,11 @@ MAX_LATENCY_MS = 3_600_000
 JOB_ANSWERS = "mock_answers"
 """Holds the text of a response file in the spec that a job resolves; a bundle names files instead, so there it is no key."""
 
+_OF_A_MOCK = frozenset(
+    ("id", "type", "model", "role", "capabilities", "additional_config", "headers", "rate_limit", "pricing_correct_at", "include_raw_output")
+)
+"""Keys that a mock reads, or of which is said elsewhere that they have no effect."""
+
 _OTHER_NAMES = {"anthropic": "claude", "google": "gemini", "azure": "openai", "bedrock": "claude", "vertex": "gemini"}
 
 
@@ -122,6 +127,8 @@ def read_provider(document: Document, node: Node, ident: str) -> dict[str, Any] 
     fields["spec"] = spec
     spec["id"] = ident
     _drop_key(document, node, spec)
+    if values["type"] == "mock":
+        _say_what_a_mock_ignores(document, entries(document, node) if isinstance(node, MappingNode) else {})
     config = entries(document, node).get("additional_config") if isinstance(node, MappingNode) else None
     if config is not None and isinstance(config[1], MappingNode):
         keys = entries(document, config[1])
@@ -140,6 +147,14 @@ def _drop_key(document: Document, node: Node, spec: dict[str, Any]) -> None:
         document.problems.warning(
             place, "a key in the bundle can be read by everyone who can read the repository, and is not used", "use credential_env"
         )
+
+
+def _say_what_a_mock_ignores(document: Document, keys: Mapping[str, tuple[Node, Node]]) -> None:
+    for key, (node, _) in keys.items():
+        if key == "pricing":
+            document.problems.warning(document.at(node), "'pricing' of a mock has no effect: its tokens have one price, 0.01 USD for 1,000")
+        elif key in PROVIDER_TABLE.keys and key not in _OF_A_MOCK:
+            document.problems.note(document.at(node), f"'{key}' has no effect on a mock")
 
 
 def _check_mock_keys(document: Document, keys: Mapping[str, tuple[Node, Node]]) -> None:

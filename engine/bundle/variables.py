@@ -15,7 +15,8 @@ MAX_CHARACTERS = 1024 * 1024
 REGION = "default"
 """The reference's only region when none is asked for; templates may say `{{region}}`."""
 
-_PLACEHOLDER = re.compile(r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*\}\}")
+_PLACEHOLDER = re.compile(r"\{\{([^{}\n]{1,200})\}\}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
 
 
 def merge_variables(prompt: PromptConfig, arena_vars: Mapping[str, str], scenario: Scenario) -> dict[str, str]:
@@ -44,7 +45,16 @@ def render(template: str, values: Mapping[str, str]) -> tuple[str, tuple[str, ..
         if replaced == text:
             break
         text = replaced
-    return text, tuple(dict.fromkeys(_PLACEHOLDER.findall(text)))
+    return text, tuple(name for name in _left(text) if _NAME.match(name))
+
+
+def literal_braces(text: str) -> tuple[str, ...]:
+    """Return what stands in double braces of a rendered template and is no name, so that it stays as it is: conditions, loops, JSON."""
+    return tuple(name for name in _left(text) if not _NAME.match(name))
+
+
+def _left(text: str) -> dict[str, None]:
+    return dict.fromkeys(name.strip(" \t") for name in _PLACEHOLDER.findall(text))
 
 
 def _replace(text: str, values: Mapping[str, str]) -> str:
@@ -52,7 +62,7 @@ def _replace(text: str, values: Mapping[str, str]) -> str:
 
     def value(match: re.Match[str]) -> str:
         nonlocal room
-        found = values.get(match.group(1), match.group())
+        found = values.get(match.group(1).strip(" \t"), match.group())
         room -= len(found)
         if room < 0:
             raise BundleInvalid(f"cannot fill in the template: it grows beyond {MAX_CHARACTERS:,} characters", hint="its variables hold each other")

@@ -189,6 +189,12 @@ CASES = [
     ),
     pytest.param({P: PROVIDER + "  model: x\n"}, f"{P}:4: missing key 'type' in a provider's spec", "", id="a provider without type"),
     pytest.param(
+        {C: PROMPT + "  system_template: x\n  allowed_tools: [mcp__files__read]\n"},
+        f"{C}:2: prompt 'assistant' allows the tool 'mcp__files__read', which the bundle does not have",
+        "name its file in the arena's tools",
+        id="a tool of a server that is not there",
+    ),
+    pytest.param(
         {P: PROVIDER + "  type: mock\n  additional_config: {latency_ms: slow}\n"},
         f"{P}:5: cannot read 'latency_ms': it must be a number, not text",
         "",
