@@ -15,6 +15,8 @@ from foundation.errors import ArenaError
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+EXIT_CLOSED_PIPE = 141
+"""As of any program that SIGPIPE ends: whoever read us has seen enough, and no verdict was given."""
 
 COMMANDS = {
     "up": "arena.cli.server",
@@ -54,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = EXIT_INTERRUPTED
     except BrokenPipeError:
         drop_output()
-        code = 0
+        code = EXIT_CLOSED_PIPE
     sys.exit(code)
 
 
@@ -100,7 +102,7 @@ def _leave_out_rich() -> None:
 
 
 def _parse_and_run(words: list[str]) -> int:
-    import typer  # noqa: PLC0415 - `arena worker` starts without it
+    import typer.main  # noqa: PLC0415 - `arena worker` starts without it
 
     app = typer.Typer(name="arena", add_completion=False, pretty_exceptions_enable=False)
     app.callback()(_arena)
@@ -110,10 +112,15 @@ def _parse_and_run(words: list[str]) -> int:
         importlib.import_module(module).register(app)
     # typer carries its own copy of click, whose base of all usage errors has no public name.
     refusal = cast("type[Exception]", typer.BadParameter.__mro__[1])
+    command = typer.main.get_command(app)
     try:
-        code = app(words, standalone_mode=False, prog_name="arena")
+        # Not command.main(): it takes a closed pipe for a failure of ours and exits 1.
+        with command.make_context("arena", words) as context:
+            code = command.invoke(context)
     except refusal as error:
         raise _usage_error(error) from error
+    except typer.Exit as end:
+        return end.exit_code
     except typer.Abort as error:
         raise KeyboardInterrupt from error
     return code if isinstance(code, int) else 0

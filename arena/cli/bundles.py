@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from arena.cli.evaluate import locate
-from arena.cli.screen import paint
+from arena.cli.screen import counted, paint
 from arena.errors import UsageError
 
 
@@ -46,5 +46,5 @@ def validate(path: Annotated[Path, typer.Argument(help="Folder of the bundle, or
         if problem.hint:
             sys.stdout.write(f"  hint: {problem.hint}\n")
     errors = sum(problem.severity == "error" for problem in problems)
-    sys.stdout.write(f"{root / arena_file}: {errors} errors, {len(problems) - errors} warnings\n")
+    sys.stdout.write(f"{root / arena_file}: {counted(errors, 'error')}, {counted(len(problems) - errors, 'warning')}\n")
     return 2 if errors else 0

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any, TextIO
 
 from arena.cli.listing import at_path
-from arena.cli.screen import printable
+from arena.cli.screen import counted, printable
 from foundation.clock import SystemClock
 
 _WIDTH = 28
@@ -41,11 +41,7 @@ class ProgressLine:
             return
         self._announced = True
         workers = at_path(run, ".status.workers") or at_path(run, ".spec.template.workers.replicas") or 1
-        self._stream.write(f"{run['metadata']['name']} · commit {commit[:12]} · {_count(items, 'item')} · {_count(workers, 'worker')}\n")
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" + ("" if number == 1 else "s")
+        self._stream.write(f"{run['metadata']['name']} · commit {commit[:12]} · {counted(items, 'item')} · {counted(workers, 'worker')}\n")
 
 
 def progress_text(run: dict[str, Any], now: datetime) -> str:
@@ -55,6 +51,8 @@ def progress_text(run: dict[str, Any], now: datetime) -> str:
         waiting = at_path(run, '.status.conditions[?(@.type=="Ready")].message')
         return f"  {printable(str(waiting))}" if waiting else ""
     total, done = progress["total"], progress["total"] - progress["pending"]
+    if not done and not at_path(run, ".status.activeWorkers"):
+        return "  waiting for a free worker"
     filled = _WIDTH * done // max(1, total)
     parts = [f"  {'█' * filled}{'░' * (_WIDTH - filled)}  {done}/{total}"]
     parts += [f"{progress['failed']} failed"] if progress["failed"] else []

@@ -133,7 +133,6 @@ def delete(
     state: State = DEFAULT_STATE,
 ) -> None:
     """Delete an object by name, or the objects that files describe, and wait until they are gone."""
-    client = Client.of(state_directory(state))
     targets: list[tuple[ResourceKind, str, str]] = []
     if kind:
         resource, wanted = find_kind(kind, name)
@@ -144,6 +143,7 @@ def delete(
         targets.append((_kind_of(document, source), document["metadata"].get("namespace", namespace), document["metadata"]["name"]))
     if not targets:
         raise UsageError("cannot delete: no object named", hint="arena delete KIND NAME, or arena delete -f FILE")
+    client = Client.of(state_directory(state))
     for resource, where, wanted in targets:
         client.delete(resource, where, wanted)
         sys.stdout.write(f'{qualified(resource)} "{wanted}" deleted\n')

@@ -42,6 +42,11 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def counted(number: int, thing: str) -> str:
+    """Return `1 item`, `2 items`."""
+    return f"{number} {thing}" + ("" if number == 1 else "s")
+
+
 def printable(text: str) -> str:
     """Return the text without control characters, which could rewrite a terminal; newlines and tabs become spaces."""
     return "".join(c if c.isprintable() else " " for c in text)

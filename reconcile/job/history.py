@@ -7,7 +7,7 @@ from pathlib import Path
 
 from foundation.files import write_file
 from gitops.content import ContentVolume
-from reconcile.arena_run import finished
+from reconcile.arena_run import created, finished
 from reconcile.cluster.port import ARENA_RUN, Object
 from reconcile.errors import Conflict, NotFound
 from reconcile.job.runs import JobRuns
@@ -18,8 +18,8 @@ SUMMARY = "summary.json"
 
 
 def superfluous(runs: Sequence[Object], *, successful: int, failed: int) -> list[Object]:
-    """Return the finished runs beyond the limits, oldest first; a cancelled run counts as failed."""
-    ended = [run for run in runs if finished(run) and "deletionTimestamp" not in run["metadata"]]
+    """Return the finished runs beyond the limits, those first that ended first, so that nobody's verdict goes as it comes; cancelled counts as failed."""
+    ended = sorted((run for run in runs if finished(run) and "deletionTimestamp" not in run["metadata"]), key=_ended)
     succeeded = [run for run in ended if run["status"]["phase"] == "Succeeded"]
     others = [run for run in ended if run["status"]["phase"] != "Succeeded"]
     return [*succeeded[: max(0, len(succeeded) - successful)], *others[: max(0, len(others) - failed)]]
@@ -33,6 +33,10 @@ async def prune(scope: Pass, runs: JobRuns, spec: ArenaJobSpec, volume: ContentV
         await asyncio.to_thread(_keep_summary, directory, volume.history(metadata["namespace"], scope.key.name), metadata["name"])
         with contextlib.suppress(NotFound, Conflict):
             await scope.cluster.delete(ARENA_RUN, metadata["namespace"], metadata["name"], uid=metadata["uid"])
+
+
+def _ended(run: Object) -> tuple[str, str, str]:
+    return run["status"].get("completionTime", ""), *created(run)
 
 
 def _keep_summary(directory: Path, history: Path, run: str) -> None:
