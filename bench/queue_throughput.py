@@ -20,10 +20,11 @@ from uuid import uuid4
 import redis.asyncio
 
 from engine.items import RunUID, Scope, Usage, Verdict
+from engine.outcomes import CheckOutcome, Outcome
 from engine.queue.embedded import EmbeddedServer
 from engine.queue.port import Lease, RunMeta
 from engine.queue.redis import RedisWorkQueue
-from engine.records import CheckOutcome, Outcome, Record
+from engine.records import Record
 
 BARS = {10: 15_000, 100: 30_000}
 PUT_CHUNK = 500

@@ -8,10 +8,10 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from typing import Any, Protocol
 
 from engine.items import MAX_RECORD_BYTES, CheckResult, ItemError, ItemResult, Scope, Usage, Verdict
+from engine.outcomes import CheckOutcome, Outcome, pack_outcomes, pack_place, titles_of, unpack_outcomes, unpack_place
 from engine.results.jsonl import encode
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -21,29 +21,6 @@ _MAX_NAME = 128
 _MAX_FAILED = 50
 _MAX_OUTCOMES = 2000
 _NO_USAGE = Usage()
-_SCOPE_LETTERS = {Scope.TURN: "t", Scope.CONVERSATION: "c", Scope.SESSION: "s"}
-_SCOPES = {letter: scope for scope, letter in _SCOPE_LETTERS.items()}
-
-
-class Outcome(StrEnum):
-    """What became of one check, as a letter. `ERROR`: it could not be evaluated. `SKIPPED`: its condition did not hold."""
-
-    PASS = "p"  # noqa: S105 - an outcome, not a credential
-    FAIL = "f"
-    ERROR = "e"
-    SKIPPED = "s"
-
-
-@dataclass(frozen=True, slots=True)
-class CheckOutcome:
-    """One check's outcome. Scope, turn and `ordinal` (from 0 within scope and turn) identify the check within its scenario; its type alone does not."""
-
-    scope: Scope
-    turn: int | None
-    ordinal: int
-    type: str
-    name: str
-    outcome: Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +223,7 @@ def _microseconds(moment: datetime) -> int:
 
 
 def _encode(record: Record) -> bytes:
-    usage = record.usage
+    usage, titles = record.usage, titles_of(record.outcomes)
     wire = {
         "item": record.item,
         "i": record.index,
@@ -260,7 +237,8 @@ def _encode(record: Record) -> bytes:
         "checks": [record.checks_passed, record.checks_total],
         "failed": [_pack_failed(check) for check in record.failed],
         "failedCut": record.failed_cut,
-        "outcomes": _pack_outcomes(record.outcomes),
+        "titles": list(titles),
+        "outcomes": pack_outcomes(record.outcomes, titles),
         "outcomesCut": record.outcomes_cut,
         "usage": [usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens],
         "usd": record.cost_usd,
@@ -292,7 +270,7 @@ def _decode(wire: dict[str, Any]) -> Record:
         checks_total=wire["checks"][1],
         failed=tuple(_unpack_failed(check) for check in wire["failed"]),
         failed_cut=wire["failedCut"],
-        outcomes=tuple(_unpack_outcomes(wire["outcomes"])),
+        outcomes=tuple(unpack_outcomes(wire["outcomes"], wire["titles"])),
         outcomes_cut=wire["outcomesCut"],
         usage=Usage(*wire["usage"]),
         cost_usd=wire["usd"],
@@ -311,40 +289,13 @@ def _decode(wire: dict[str, Any]) -> Record:
     )
 
 
-def _place(scope: Scope, turn: int | None) -> str:
-    return _SCOPE_LETTERS[scope] + ("" if turn is None else str(turn))
-
-
-def _unplace(place: str) -> tuple[Scope, int | None]:
-    return _SCOPES[place[0]], int(place[1:]) if place[1:] else None
-
-
 def _pack_failed(check: FailedCheck) -> list[Any]:
-    return [_place(check.scope, check.turn), check.ordinal, check.type, check.name, check.score, check.message, check.explanation, check.error]
+    return [pack_place(check.scope, check.turn), check.ordinal, check.type, check.name, check.score, check.message, check.explanation, check.error]
 
 
 def _unpack_failed(wire: list[Any]) -> FailedCheck:
-    scope, turn = _unplace(wire[0])
+    scope, turn = unpack_place(wire[0])
     return FailedCheck(scope, turn, *wire[1:])
-
-
-def _pack_outcomes(outcomes: Iterable[CheckOutcome]) -> list[list[Any]]:
-    """Return a triple for each scope and turn: the place, its outcomes as letters, and its checks' types (or `[type, name]`)."""
-    places: dict[str, list[Any]] = {}
-    for outcome in outcomes:
-        place = _place(outcome.scope, outcome.turn)
-        entry = places.setdefault(place, [place, "", []])
-        entry[1] += outcome.outcome
-        entry[2].append([outcome.type, outcome.name] if outcome.name else outcome.type)
-    return list(places.values())
-
-
-def _unpack_outcomes(wire: list[list[Any]]) -> Iterator[CheckOutcome]:
-    for place, letters, titles in wire:
-        scope, turn = _unplace(place)
-        for ordinal, (letter, title) in enumerate(zip(letters, titles, strict=True)):
-            kind, name = (title, "") if isinstance(title, str) else title
-            yield CheckOutcome(scope, turn, ordinal, kind, name, Outcome(letter))
 
 
 def _shrink(record: Record) -> bytes:

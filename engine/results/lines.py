@@ -6,7 +6,8 @@ Owns the JSON form of an item's result. Must not know where lines are kept.
 from typing import Any
 
 from engine.items import CheckResult, Item, ItemError, ItemResult, Usage, Verdict
-from engine.records import Outcome, Record
+from engine.outcomes import Outcome
+from engine.records import Record
 from engine.results.jsonl import encode, timestamp
 
 

@@ -99,7 +99,8 @@ class Summary:
     def to_json(self) -> dict[str, Any]:
         """Return the content of summary.json, keys in their documented order.
 
-        `mocked`, `stopped`, `drainedItems`, `budgetBreached` and `lostTranscripts` appear only when they apply.
+        `mocked`, `stopped`, `drainedItems`, `budgetBreached`, `lostTranscripts` and `uncountedChecks` (outcomes that `assertions` lacks, because
+        their records had no room) appear only when they apply.
         """
         identity, total = self.identity, self.total
         counts = total.counts
@@ -128,6 +129,7 @@ class Summary:
             "startedAt": _time(total.started_at),
             "endedAt": _time(total.ended_at),
             **({"lostTranscripts": self.lost_transcripts} if self.lost_transcripts else {}),
+            **({"uncountedChecks": total.uncounted_checks} if total.uncounted_checks else {}),
         }
 
     def breakdown_json(self) -> dict[str, list[dict[str, Any]]]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from engine.items import Scope, Usage, Verdict
-from engine.records import Outcome, Record
+from engine.outcomes import Outcome
+from engine.records import Record
 from engine.results.intervals import Cluster
 from engine.results.sketches import ExactSum, Sketch
 from engine.results.verdicts import Counts
@@ -44,7 +45,10 @@ class CheckTally:
 
 @dataclass(slots=True)
 class Tally:
-    """What a set of records adds up to. Skipped items are counted and add nothing else."""
+    """What a set of records adds up to. Skipped items are counted and add nothing else.
+
+    `uncounted_checks` had no room in their records: verdicts count them, `checks` does not.
+    """
 
     verdicts: dict[Verdict, int] = field(default_factory=lambda: dict.fromkeys(Verdict, 0))
     reused: int = 0
@@ -56,6 +60,7 @@ class Tally:
     started_at: datetime | None = None
     ended_at: datetime | None = None
     checks: dict[CheckKey, CheckTally] = field(default_factory=dict)
+    uncounted_checks: int = 0
 
     def add(self, record: Record) -> None:
         """Count one record."""
@@ -71,6 +76,7 @@ class Tally:
             self.latency.add(record.provider_latency_ms)
         self.duration.add(record.duration_ms)
         self._widen(record.started_at, record.ended_at)
+        self.uncounted_checks += record.outcomes_cut
         for outcome in record.outcomes:
             key = (outcome.scope, outcome.turn, outcome.ordinal)
             tally = self.checks.get(key)
@@ -88,6 +94,7 @@ class Tally:
         self.priced += other.priced
         self.latency.merge(other.latency)
         self.duration.merge(other.duration)
+        self.uncounted_checks += other.uncounted_checks
         if other.started_at is not None and other.ended_at is not None:
             self._widen(other.started_at, other.ended_at)
 

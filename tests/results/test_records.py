@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.items import MAX_RECORD_BYTES, CheckResult, Item, ItemError, ItemResult, Scope, Usage, Verdict
-from engine.records import Outcome, PlacedLine, Record, bare_record, record_of
+from engine.outcomes import Outcome
+from engine.records import PlacedLine, Record, bare_record, record_of
 
 AT = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 
@@ -97,6 +98,16 @@ def test_explanations_go_before_messages() -> None:
     record = Record.from_bytes(record_of(result_with(checks)).to_bytes())
     assert [len(check.message) for check in record.failed] == [100] * 6
     assert all(len(check.explanation) < 900 for check in record.failed)
+
+
+@pytest.mark.parametrize("types", [pytest.param(5, id="few types"), pytest.param(100, id="more types than a digit has values")])
+def test_many_checks_keep_their_outcomes(types: int) -> None:
+    """A long scenario's statistics lose nothing: hundreds of checks fit, each under its own type."""
+    checks = [CheckResult(Scope.CONVERSATION, None, f"c{n % types}", passed=n % 3 > 0, explanation="e" * 50) for n in range(500)]
+    record = Record.from_bytes(record_of(result_with(checks)).to_bytes())
+    assert record.outcomes_cut == 0
+    assert [outcome.type for outcome in record.outcomes] == [check.type for check in checks]
+    assert [outcome.outcome is Outcome.PASS for outcome in record.outcomes] == [check.passed for check in checks]
 
 
 def test_two_checks_of_one_type_stay_apart() -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -210,3 +211,11 @@ def test_the_rate_names_its_method(plan_of: PlanOf, result_of: ResultOf, trials:
     items: tuple[Item, ...] = plan.items
     rate = summary_of(plan, [record_of(result_of(item)) for item in items]).to_json()["passRate"]
     assert (rate["value"], rate["method"]) == (1.0, "wilson" if trials == 1 else "wilson-clustered")
+
+
+def test_outcomes_without_room_are_counted(plan_of: PlanOf, result_of: ResultOf) -> None:
+    """A summary whose records had no room for all outcomes says how many its assertions lack; otherwise it has no such key."""
+    plan = plan_of()
+    record = record_of(result_of(plan.items[0]))
+    assert "uncountedChecks" not in summary_of(plan, [record]).to_json()
+    assert summary_of(plan, [replace(record, outcomes_cut=3)]).to_json()["uncountedChecks"] == 3
