@@ -147,6 +147,9 @@ def _lift(document: Document, node: Node, params: Values, wanted: Mapping[str, C
             document.error(_param_node(node, document, key), f"cannot read '{key}': {problem}")
         else:
             lifted[key] = value
+    least, most = lifted.get("min_score"), lifted.get("max_score")
+    if least is not None and most is not None and least > most:
+        document.error(_param_node(node, document, "min_score"), f"cannot read 'min_score': {least:g} is above the max_score of {most:g}")
     return lifted
 
 

@@ -56,6 +56,7 @@ def _json_path(values: Values) -> Evaluate:
             return Outcome(0.0, f"the expression failed: {error}")
         except ValueError as error:
             return Outcome(0.0, f"not JSON: {error}")
+        _check_size(found)
         fault = next((fault for condition in conditions if (fault := condition(found))), "")
         return verdict(holds=not fault, explanation=fault or "all conditions hold", value={"result": found})
 
@@ -72,6 +73,27 @@ def _prepare_json_path(values: Values) -> Evaluate:
         raise ValueError(f"'expression' is not a JMESPath expression: {' '.join(str(error).split())}") from None
     given = {key for key in _CONDITIONS if values[key] is not _ABSENT}
     return _json_path({**values, "given": given})
+
+
+MAX_RESULT_NODES = 100_000
+MAX_RESULT_CHARACTERS = 4 * 1024 * 1024
+
+
+def _check_size(found: Any) -> None:
+    """Raise ValueError for a result that is large: a short expression can repeat a value beyond any memory, and results are written out."""
+    waiting, nodes, characters = [found], 0, 0
+    while waiting:
+        value = waiting.pop()
+        nodes += 1
+        if isinstance(value, str):
+            characters += len(value)
+        elif isinstance(value, dict):
+            characters += sum(map(len, value))
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
+        if nodes > MAX_RESULT_NODES or characters > MAX_RESULT_CHARACTERS:
+            raise ValueError(f"the result of the expression has more than {MAX_RESULT_NODES:,} values or {MAX_RESULT_CHARACTERS:,} characters")
 
 
 Condition = Callable[[Any], str]

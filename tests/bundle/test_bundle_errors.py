@@ -195,6 +195,12 @@ CASES = [
         id="a tool of a server that is not there",
     ),
     pytest.param(
+        {S: HEAD + TURN + "      assertions: [{type: contains, params: {patterns: [a], min_score: 0.5, max_score: 0.4}}]\n"},
+        f"{S}:8: cannot read 'min_score': 0.5 is above the max_score of 0.4",
+        "",
+        id="bounds that rule each other out",
+    ),
+    pytest.param(
         {P: PROVIDER + "  type: mock\n  additional_config: {latency_ms: slow}\n"},
         f"{P}:5: cannot read 'latency_ms': it must be a number, not text",
         "",

@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
-from engine.checks.evidence import Outcome
+from engine.checks import prepare_check
+from engine.checks.compiled import CompiledCheck
+from engine.checks.evidence import Evidence, Outcome
 from engine.checks.json_content import same_json
+from engine.items import Scope
 
 Ask = Callable[..., Outcome]
 
@@ -77,3 +80,9 @@ def test_json_schema_says_where(ask: Ask) -> None:
 def test_same_json(left: Any, right: Any, *, same: bool) -> None:
     """JSON values are equal by value, not by Python type."""
     assert same_json(left, right) is same
+
+
+def test_a_result_that_multiplies_is_no_result() -> None:
+    """An expression that repeats a value beyond any memory is an error of the check, found before it is written out."""
+    check = CompiledCheck("json_path", prepare_check("json_path", {"expression": "|".join(["[@,@]"] * 40), "min_results": 1}))
+    assert "more than 100,000 values" in check.run(Evidence(reply="{}"), Scope.TURN, 0).error
