@@ -44,12 +44,19 @@ class _Outcome:
             return Verdict.FAIL
         return Verdict.ERROR if any(check.error for check in self.checks) else Verdict.PASS
 
+    def cause(self) -> ItemError | None:
+        """Return why the verdict is error: what ended the conversation, else the first check that could not be evaluated; None for other verdicts."""
+        if self.error is not None or self.verdict is not Verdict.ERROR:
+            return self.error
+        broken = next(check for check in self.checks if check.error)
+        return ItemError("check", f"cannot evaluate check '{broken.type}': {broken.error}")
+
     def result_fields(self) -> dict[str, Any]:
         """Return what an `ItemResult` says of the conversation itself."""
         transcript = self.transcript
         spoken = [self.system, *transcript.messages] if self.system is not None else transcript.messages
         return {
-            "error": self.error,
+            "error": self.cause(),
             "checks": self.checks,
             "turns": transcript.turns,
             "messages": [message_json(message) for message in spoken],

@@ -193,3 +193,14 @@ async def test_a_judge_that_nobody_asks_is_not_built(write: Write) -> None:
     runner = ItemRunner(bundle, plan, SystemClock())
     assert (await runner.run(plan.items[0])).verdict is Verdict.PASS
     await runner.close()
+
+
+async def test_a_check_that_breaks_is_the_reason(write: Write) -> None:
+    """An item whose verdict is error because a check could not be evaluated names that check."""
+    check = {"type": "json_path", "params": {"expression": "|".join(["[@,@]"] * 40), "min_results": 1}}
+    bundle = write([{"role": "user", "content": "Hi", "assertions": [check]}], {1: "{}"})
+    plan = make_plan(bundle, PlanRequest())
+    result = await ItemRunner(bundle, plan, SystemClock()).run(plan.items[0])
+    assert result.error is not None
+    assert (result.verdict, result.error.kind) == (Verdict.ERROR, "check")
+    assert result.error.message.startswith("cannot evaluate check 'json_path': ")
