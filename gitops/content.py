@@ -13,7 +13,8 @@ from gitops.errors import UnsafeName
 
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _LABEL_PATTERN = re.compile(_LABEL)
-_NAME_PATTERN = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_PART = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
+_NAME_PATTERN = re.compile(rf"{_PART}(?:\.{_PART})*")
 _UID_PATTERN = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z-]{0,62}[0-9A-Za-z])?")
 _COMMIT_PATTERN = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _NAME_CHARACTERS = 253
@@ -108,7 +109,7 @@ def _label(what: str, text: str) -> str:
 
 def _name(what: str, text: str) -> str:
     if len(text) > _NAME_CHARACTERS or _NAME_PATTERN.fullmatch(text) is None:
-        raise _unsafe(what, text, f"it is not a Kubernetes name (DNS labels joined by '.', at most {_NAME_CHARACTERS} characters)")
+        raise _unsafe(what, text, f"it is not a Kubernetes name (a-z, 0-9, '-' and '.', at most {_NAME_CHARACTERS} characters)")
     return text
 
 

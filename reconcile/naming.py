@@ -29,10 +29,17 @@ def run_names(job: str, job_uid: str, cause: str) -> Iterator[str]:
 
 def fit(name: str, limit: int) -> str:
     """Return a name cut to `limit` characters; a cut name ends in a hash of the whole, so that two long names stay two."""
-    if len(name) <= limit:
-        return name
+    return name if len(name) <= limit else _marked(name, name, limit)
+
+
+def label(name: str, limit: int) -> str:
+    """Return a name as a DNS label of at most `limit` characters; one that had dots, or was cut, ends in a hash of the whole."""
+    return fit(name, limit) if "." not in name else _marked(name.replace(".", "-"), name, limit)
+
+
+def _marked(text: str, name: str, limit: int) -> str:
     digest = _encode(hashlib.sha256(name.encode()).digest())[:SUFFIX_LENGTH]
-    return f"{name[: limit - SUFFIX_LENGTH - 1].rstrip('-.')}-{digest}"
+    return f"{text[: limit - SUFFIX_LENGTH - 1].rstrip('-.')}-{digest}"
 
 
 def _encode(digest: bytes) -> str:

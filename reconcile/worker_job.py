@@ -8,7 +8,7 @@ from typing import Any
 
 from engine import worker_settings
 from reconcile.kinds.names import RUN_LABEL
-from reconcile.naming import MAX_LABEL, fit
+from reconcile.naming import MAX_LABEL, MAX_RUN_NAME, fit, label
 
 SNAPSHOT_MOUNT = "/workspace-content"
 OUTPUT_MOUNT = "/arena-output"
@@ -34,8 +34,8 @@ class WorkerSpec:
 
 
 def worker_job_name(run: str) -> str:
-    """Return the Job's name; run names are cut so that it and its pods' names fit."""
-    return f"{run}-worker"
+    """Return the Job's name: a DNS label, so short that its pods' host names are labels too, whatever a hand-written run is called."""
+    return f"{label(run, MAX_RUN_NAME)}-worker"
 
 
 def worker_job(spec: WorkerSpec) -> dict[str, Any]:

@@ -44,15 +44,22 @@ class JobReconciler:
         _check(scope.obj["spec"], spec)
         if spec.suspend:
             await self._suspend(scope)
+        else:
+            await self._start(scope, runs, spec)
+        runs.show(scope.status)
+        # Written before anything goes: a run that is pruned before the job knows of it would be started again.
+        await scope.save()
+        await prune(scope, runs, spec, self._volume)
+        if spec.suspend:
             return Done(JobReason.SUSPENDED, "suspended: no run starts until spec.suspend is false")
+        return Done(JobReason.SCHEDULED)
+
+    async def _start(self, scope: Pass, runs: JobRuns, spec: ArenaJobSpec) -> None:
         await self._start_first(scope, runs)
         await self._start_requested(scope, runs)
         if spec.on_push is not None:
             project = ProjectKey(scope.key.namespace, spec.source_ref.name)
             await PushWatch(scope, runs, self._repositories, project).look(spec, spec.on_push)
-        runs.show(scope.status)
-        await prune(scope, runs, spec, self._volume)
-        return Done(JobReason.SCHEDULED)
 
     async def _suspend(self, scope: Pass) -> None:
         scope.status.pop("nextScheduleTime", None)

@@ -36,7 +36,7 @@ class PushWatch:
         resolved = await self._resolve(spec)
         if resolved is None or (on_push.branches and not matches_any(on_push.branches, _branch(resolved.ref))):
             return
-        last = self._last(resolved.ref) or self._first_seen(resolved.ref)
+        last = self._last(resolved.ref) or self._first_seen(resolved)
         if last is None:
             return
         if last["commit"] == resolved.commit:
@@ -90,14 +90,19 @@ class PushWatch:
     def _last(self, ref: str) -> Mapping[str, Any] | None:
         return next((push for push in self._scope.status.get("lastPush", []) if push["ref"] == ref), None)
 
-    def _first_seen(self, ref: str) -> Mapping[str, Any] | None:
-        """Return the commit that the job's first run pinned: that run counts as its commit's run."""
+    def _first_seen(self, resolved: ResolvedRef) -> Mapping[str, Any] | None:
+        """Return the commit that the job's first run pinned: that run counts as its commit's run.
+
+        Where every run is gone, what is there now counts as seen: removing runs starts none.
+        """
+        if not self._runs.all:
+            return {"ref": resolved.ref, "commit": resolved.commit, "count": 0}
         pinned = [run["status"]["source"]["commit"] for run in self._runs.all if (run.get("status") or {}).get("source")]
         if pinned:
-            return {"ref": ref, "commit": pinned[0], "count": 0}
-        ended = self._runs.all and all(finished(run) for run in self._runs.all)
+            return {"ref": resolved.ref, "commit": pinned[0], "count": 0}
+        ended = all(finished(run) for run in self._runs.all)
         # A first run that was refused before it pinned a commit holds no push back: everything in the tree is new.
-        return {"ref": ref, "commit": None, "count": 0} if ended else None
+        return {"ref": resolved.ref, "commit": None, "count": 0} if ended else None
 
     def _remember(self, push: Mapping[str, Any]) -> None:
         others = [other for other in self._scope.status.get("lastPush", []) if other["ref"] != push["ref"]]

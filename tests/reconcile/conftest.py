@@ -5,7 +5,7 @@ Passes happen only when a test asks for them, so each test says what was looked 
 
 import asyncio
 import subprocess
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -187,6 +187,33 @@ class World:
     def _result(self, item: Item, verdict: Callable[[Item], Verdict]) -> ItemResult:
         now = self.clock.now()
         return ItemResult(item, verdict(item), now, now + timedelta(milliseconds=5), cost_usd=0.01, duration_ms=5.0)
+
+
+class ProcessDied(BaseException):
+    """The process ends here; nothing after this line happens."""
+
+
+def dying(
+    call: Callable[..., Awaitable[Any]], *, before: bool, when: Callable[..., bool] = lambda *_, **__: True, passed_over: int = 0
+) -> Callable[..., Awaitable[Any]]:
+    """Return a call in which the process dies, once: before it has done anything, or when it is done and nobody knows.
+
+    `when` says which calls count, and `passed_over` how many of them it survives first.
+    """
+    left = [passed_over + 1]
+
+    async def die(*arguments: Any, **keywords: Any) -> Any:
+        left[0] -= bool(left[0] >= 0 and when(*arguments, **keywords))
+        dies = left[0] == 0
+        left[0] -= dies
+        if dies and before:
+            raise ProcessDied
+        result = await call(*arguments, **keywords)
+        if dies:
+            raise ProcessDied
+        return result
+
+    return die
 
 
 def condition(obj: Object, kind: str = "Ready") -> dict[str, Any]:

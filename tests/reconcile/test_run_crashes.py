@@ -1,7 +1,7 @@
 """What the next pass makes of a run whose controller died, or lost its store, between two lines; a sentence of survival.md a test."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,11 +13,7 @@ from engine.queue.port import QueueState
 from gitops.repositories import Repositories
 from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, JOB, Object, ResourceKind
 from reconcile.cluster.sqlite import SqliteCluster
-from tests.reconcile.conftest import BUNDLE, NAMESPACE, World, condition
-
-
-class ProcessDied(BaseException):
-    """The process ends here; nothing after this line happens."""
+from tests.reconcile.conftest import BUNDLE, NAMESPACE, ProcessDied, World, condition, dying
 
 
 async def started(world: World, **spec: Any) -> Object:
@@ -37,24 +33,6 @@ async def end_job(world: World, how: str) -> None:
     """Let the worker Job end as a Job controller would write it."""
     (job,) = await world.worker_jobs()
     await world.cluster.patch_status(JOB, NAMESPACE, job["metadata"]["name"], {"conditions": [{"type": how, "status": "True"}]})
-
-
-def dying(call: Callable[..., Awaitable[Any]], *, before: bool, when: Callable[..., bool] = lambda *_, **__: True) -> Callable[..., Awaitable[Any]]:
-    """Return a call in which the process dies, once: before it has done anything, or when it is done and nobody knows."""
-    armed = [True]
-
-    async def die(*arguments: Any, **keywords: Any) -> Any:
-        dies = armed[0] and when(*arguments, **keywords)
-        if dies and before:
-            armed[0] = False
-            raise ProcessDied
-        result = await call(*arguments, **keywords)
-        if dies:
-            armed[0] = False
-            raise ProcessDied
-        return result
-
-    return die
 
 
 def writes(field: str) -> Callable[..., bool]:
