@@ -21,12 +21,21 @@ class Bounds:
     least: float | None = None
     most: float | None = None
 
+    @property
+    def lowest(self) -> float | None:
+        """Return the least score that passes: 1 when neither bound is given."""
+        return 1.0 if self.least is None and self.most is None else self.least
+
+    def __str__(self) -> str:
+        least = None if self.lowest is None else f"at least {self.lowest:g}"
+        most = None if self.most is None else f"at most {self.most:g}"
+        return " and ".join(words for words in (least, most) if words)
+
     def pass_score(self, score: float | None) -> bool:
         """Say whether a score passes."""
         if score is None:
             return True
-        least = 1.0 if self.least is None and self.most is None else self.least
-        return (least is None or score >= least) and (self.most is None or score <= self.most)
+        return (self.lowest is None or score >= self.lowest) and (self.most is None or score <= self.most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +64,12 @@ class CompiledCheck:
             return CheckResult(scope, turn, self.type, passed=False, name=self.name, message=self.message, error=f"{type(error).__name__}: {error}")
         return self._result(outcome, scope, turn)
 
+    def _explained(self, outcome: Outcome, *, passed: bool) -> str:
+        """Return the explanation; of a score that fails by its bounds it says so, since what was found may sound like a pass."""
+        if passed or not outcome.score:
+            return outcome.explanation
+        return f"{outcome.explanation}; score {outcome.score:.4g}, {self.bounds} wanted"
+
     def _result(self, outcome: Outcome, scope: Scope, turn: int | None) -> CheckResult:
         passed = outcome.skipped or self.bounds.pass_score(outcome.score)
         return CheckResult(
@@ -66,7 +81,7 @@ class CompiledCheck:
             score=outcome.score,
             value=outcome.value,
             message=self.message,
-            explanation=outcome.explanation,
+            explanation=self._explained(outcome, passed=passed),
             skipped=outcome.skipped,
         )
 

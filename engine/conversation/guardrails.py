@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from engine.bundle.model import PromptConfig
 from engine.bundle.model import Validator as Declared
+from engine.checks.compiled import Bounds
 from engine.checks.evidence import Evaluate, Evidence, Outcome
 from engine.checks.length import character_limit
 from engine.checks.params import read_params
@@ -40,8 +41,7 @@ class Guardrail:
     evaluate: Evaluate
     direction: str
     replacement: str
-    least: float | None
-    most: float | None
+    bounds: Bounds
     limit: int | None = None
     early: Early | None = None
 
@@ -51,19 +51,14 @@ class Guardrail:
             outcome = self.evaluate(evidence)
         except Exception as error:  # noqa: BLE001 - fails closed, and says why in the transcript
             outcome = Outcome(None, f"the guardrail failed: {type(error).__name__}: {error}")
-        return None if self._lets_pass(outcome.score) else self._fire(evidence.reply, outcome, incoming=incoming)
+        lets_pass = outcome.score is not None and self.bounds.pass_score(outcome.score)
+        return None if lets_pass else self._fire(evidence.reply, outcome, incoming=incoming)
 
     def judge_beginning(self, text: str) -> Firing | None:
         """Return the firing that a reply causes whatever follows its beginning, or None."""
         if self.early is None or not self.early(text):
             return None
         return self.judge(Evidence(reply=text, replies=(text,)), incoming=False)
-
-    def _lets_pass(self, score: float | None) -> bool:
-        if score is None:
-            return False
-        least = 1.0 if self.least is None and self.most is None else self.least
-        return (least is None or score >= least) and (self.most is None or score <= self.most)
 
     def _fire(self, text: str, outcome: Outcome, *, incoming: bool) -> Firing:
         cut = not incoming and self.limit is not None and len(text) > self.limit
@@ -131,8 +126,7 @@ def _compile(declared: Declared) -> Guardrail:
         evaluate=evaluate,
         direction=declared.direction,
         replacement=declared.message or BLOCKED_REPLY,
-        least=declared.min_score,
-        most=declared.max_score,
+        bounds=Bounds(declared.min_score, declared.max_score),
         limit=limit,
         early=early if declared.min_score is None and declared.max_score is None else None,
     )

@@ -104,8 +104,8 @@ def _element(tag: str, message: str, kind: str, record: Record) -> str:
 
 
 def describe_check(check: FailedCheck) -> str:
-    """Return one failed check in words: where, what and why; its texts as they are."""
-    where = check.scope.value if check.turn is None else f"{check.scope.value} {check.turn}"
+    """Return one failed check in words: where (people count turns from 1), what and why; its texts as they are."""
+    where = check.scope.value if check.turn is None else f"{check.scope.value} {check.turn + 1}"
     title = f"{check.type} '{check.name}'" if check.name else check.type
     cause = f"could not be evaluated: {check.error}" if check.error else check.message or "failed"
     return f"{where}: {title}: {cause}"

@@ -30,6 +30,21 @@ def test_the_pass_rule(bounds: Bounds, score: float | None, *, passes: bool) -> 
     assert check.run(Evidence(), Scope.TURN, 0).passed is passes
 
 
+@pytest.mark.parametrize(
+    ("bounds", "score", "explanation"),
+    [
+        pytest.param(Bounds(), 0.4, "3 calls; score 0.4, at least 1 wanted", id="a part of the score"),
+        pytest.param(Bounds(0.2, 0.3), 0.4, "3 calls; score 0.4, at least 0.2 and at most 0.3 wanted", id="too much of it"),
+        pytest.param(Bounds(), 0.0, "3 calls", id="nothing of it: the explanation says why"),
+        pytest.param(Bounds(0.2), 0.4, "3 calls", id="enough of it"),
+    ],
+)
+def test_a_score_that_fails_is_explained(bounds: Bounds, score: float, explanation: str) -> None:
+    """A check that fails by its score alone says which score it wanted."""
+    check = CompiledCheck("x", lambda _: Outcome(score, "3 calls"), bounds)
+    assert check.run(Evidence(), Scope.TURN, 0).explanation == explanation
+
+
 def test_a_check_that_breaks_is_an_error() -> None:
     """A check that raises is a result with an error, neither a score nor an exception."""
     result = CompiledCheck("x", lambda _: 1 / 0, message="why").run(Evidence(), Scope.CONVERSATION, None)  # type: ignore[arg-type,return-value]

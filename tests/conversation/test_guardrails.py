@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from engine.checks.compiled import Bounds
 from engine.checks.evidence import Evidence, Outcome
 from engine.conversation.guardrails import BLOCKED_REPLY, Guardrail
 from engine.items import ItemResult, Verdict
@@ -85,6 +86,6 @@ def test_a_guardrail_that_breaks_fires() -> None:
         raise RuntimeError("no")
 
     for evaluate in (broken, lambda _: Outcome(None)):
-        fired = Guardrail("x", evaluate, "output", "replaced", None, None).judge(Evidence(reply="text"), incoming=False)
+        fired = Guardrail("x", evaluate, "output", "replaced", Bounds()).judge(Evidence(reply="text"), incoming=False)
         assert fired is not None
         assert fired.text == "replaced"

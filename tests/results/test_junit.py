@@ -57,7 +57,7 @@ def test_suites_and_cases(plan_of: PlanOf, result_of: ResultOf) -> None:
     assert cases == [("a", "p/1", []), ("a", "q/1", ["failure"]), ("b", "p/1", ["error"]), ("b", "q/1", ["skipped"])]
     failure = root.find(".//failure")
     assert failure is not None
-    assert (failure.get("message"), failure.get("type")) == ("turn 0: content_includes: why", "content_includes")
+    assert (failure.get("message"), failure.get("type")) == ("turn 1: content_includes: why", "content_includes")
 
 
 def test_suites_name_commit_ref_and_cost(plan_of: PlanOf, result_of: ResultOf) -> None:

@@ -46,7 +46,7 @@ def test_what_a_report_says(plan_of: PlanOf, result_of: ResultOf) -> None:
         "50.0 % (9.5 to 90.5), 95 % interval, wilson",
         "| `refund` | ✗ 0/1 |",
         "### `refund/claude/1` · fail",
-        "- `turn 0: content_includes: expected '30 days'`",
+        "- `turn 1: content_includes: expected '30 days'`",
         "- again: `arena eval . --scenario refund --provider claude`",
         "$0.0004",
     ):
