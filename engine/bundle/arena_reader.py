@@ -34,9 +34,6 @@ from engine.bundle.model import NOWHERE, Judge, Location, SelfPlayRole
 from engine.bundle.resources import file_reference
 from engine.bundle.yamltree import Document, entries, kind_of
 
-Inline = tuple[Node, Node]
-"""An inline spec: the node of its id and the node of the spec."""
-
 
 @dataclass(frozen=True, slots=True)
 class Reference:

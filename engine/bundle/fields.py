@@ -248,5 +248,4 @@ def checked(table: Table) -> FieldReader:
 
 
 strings = list_of(string)
-words_map = map_of(word)
 string_map = map_of(string)

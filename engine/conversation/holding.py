@@ -4,6 +4,7 @@ All checks of a turn are evaluated. A turn with a failed check is the last one; 
 could not be taken ends everything: an outage is not a score, so nothing is checked after it.
 """
 
+import re
 from collections.abc import Iterable
 
 from engine.conversation.script import Script
@@ -34,7 +35,8 @@ async def hold(script: Script, taker: TurnTaker, item: Item, transcript: Transcr
 
 
 def perturbed(content: str, variables: Iterable[tuple[str, str]]) -> str:
-    """Return `content` with `{key}` replaced by the item's value, for each of its variables."""
-    for key, value in variables:
-        content = content.replace(f"{{{key}}}", value)
-    return content
+    """Return `content` with `{key}` replaced by the item's value, for each of its variables; what a value says is not replaced again."""
+    values = {f"{{{key}}}": value for key, value in variables}
+    if not values:
+        return content
+    return re.sub("|".join(map(re.escape, values)), lambda match: values[match.group()], content)

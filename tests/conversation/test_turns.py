@@ -124,3 +124,9 @@ async def test_text_parts_are_what_was_said(hold: Hold) -> None:
     parts = [{"type": "text", "text": "hel"}, {"type": "image", "image_url": {"url": "mock://a.png"}}, {"type": "text", "text": "lo"}]
     result = await hold([user("Hi", says("hello"))], {1: {"parts": parts}})
     assert (result.verdict, texts(result)) == (Verdict.PASS, ["hello"])
+
+
+async def test_values_of_perturbations_are_said_as_they_are(hold: Hold) -> None:
+    """A value that spells another key is not replaced in its turn."""
+    turn = user("{a} {b}", perturbations={"a": ["{b}"], "b": ["x"]})
+    assert texts(await hold([turn], {1: "hello"}), "user") == ["{b} x"]
