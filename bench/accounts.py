@@ -29,14 +29,18 @@ class Account:
     sums: Mapping[str, Any] = field(default_factory=dict)
     again: int = 0
 
-    @property
-    def double(self) -> int:
-        """Return how many lines there are beyond one an item."""
-        return sum(self.counts.values()) - len(self.counts)
+    def double(self, items: int) -> int:
+        """Return how many lines there are beyond one an item, or how many items were counted beyond `items` if that is more."""
+        return max(sum(self.counts.values()) - len(self.counts), self._counted - items)
 
     def lost(self, whole: "Account") -> int:
-        """Return how many items of `whole` have no line here."""
-        return len(set(whole.counts) - set(self.counts))
+        """Return how many items of `whole` have no line here, or were not counted if that is more."""
+        return max(len(set(whole.counts) - set(self.counts)), len(whole.counts) - self._counted)
+
+    @property
+    def _counted(self) -> int:
+        progress = self.sums.get("progress") or {}
+        return int(progress.get("completed", 0)) + int(progress.get("failed", 0))
 
 
 def account_of(run: Mapping[str, Any], directory: Path) -> Account:
@@ -69,8 +73,8 @@ def differences(account: Account, whole: Account) -> Iterator[str]:
         yield f"phase is {account.phase}"
     if lost := sorted(set(whole.counts) - set(account.counts)):
         yield f"{len(lost)} items are lost: {', '.join(lost[:_SHOWN])}"
-    if account.double:
-        yield f"{account.double} lines are double: {', '.join([item for item, count in account.counts.items() if count > 1][:_SHOWN])}"
+    if double := account.double(len(whole.counts)):
+        yield f"{double} items are double: {', '.join([item for item, count in account.counts.items() if count > 1][:_SHOWN])}"
     if list(account.counts) != list(whole.counts):
         yield "the lines are not in item order"
     for key, value in whole.sums.items():

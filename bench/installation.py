@@ -190,12 +190,12 @@ def parent_of(pid: int) -> int:
         return 0
 
 
-def kill(pid: int) -> bool:
-    """Kill a process with SIGKILL; False when it had ended already, or `pid` is 0: there was none."""
+def kill(pid: int, number: signal.Signals = signal.SIGKILL) -> bool:
+    """Send a process a signal; False when it had ended already, or `pid` is 0: there was none."""
     if not pid:
         return False
     try:
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
     except ProcessLookupError:
         return False
     return True

@@ -4,7 +4,8 @@
 
 Several runs go at once in one installation. After each kill of the server it is started again on the same state directory; workers and queue server
 are brought back by it. Each run's results, sums and status are compared with those of an undisturbed run. All choices come from the seed; when a
-process is hit depends on the machine. A slot of a run's Job bears three failures by contract, so no run loses more than `MAX_WORKER_KILLS` workers.
+process is hit depends on the machine. Workers are also stalled past their leases, so that two work on one item and the first one reports it late.
+A slot of a run's Job bears three failures and an item four crashes by contract, so no more than `MAX_WORKER_KILLS` workers of a run are struck.
 Exit 1 when a run does not end, or an item is lost or counted twice.
 """
 
@@ -14,6 +15,7 @@ import contextlib
 import random
 import secrets
 import shutil
+import signal
 import tempfile
 import time
 from collections import Counter
@@ -27,6 +29,7 @@ from arena.errors import ServerUnreachable
 from bench.accounts import Account, account_of, differences
 from bench.installation import NAMESPACE, BenchFailed, Installation, await_repository, ensure, kill, wait_for
 from bench.mock_bundle import ITEMS, bundle
+from engine.errors import QueueUnavailable
 from engine.items import RunUID
 from engine.queue.redis import RedisWorkQueue
 from gitops.content import ContentVolume
@@ -47,21 +50,23 @@ TARGETS: tuple[tuple[tuple[str, ...], int], ...] = (
     (("server",), 3),
     (("worker",), 4),
     (("queue",), 3),
+    (("stall",), 3),
     (("server", "queue"), 1),
     (("server", "worker"), 1),
     (("server", "worker", "queue"), 1),
 )
-"""What is killed at one moment, and how often among the others."""
+"""What is struck at one moment, and how often among the others. A stall stops a worker for longer than its leases last, then lets it go on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """One blow: after a gap, these kinds of process at once; `picks` (0 to 1) choose among workers, the server is down for `down_s`."""
+    """One blow: after a gap, these kinds of process at once; `picks` (0 to 1) choose among workers, the server is down for `down_s`, a stall is `stall_s`."""
 
     gap_s: float
     targets: tuple[str, ...]
     picks: tuple[float, ...]
     down_s: float
+    stall_s: float
 
 
 def kills(seed: int) -> Iterator[Kill]:
@@ -70,7 +75,8 @@ def kills(seed: int) -> Iterator[Kill]:
     kinds, weights = zip(*TARGETS, strict=True)
     while True:
         picks = tuple(chance.random() for _ in range(chance.randint(1, MAX_VICTIMS)))
-        yield Kill(chance.uniform(0.2, 1.8), chance.choices(kinds, weights)[0], picks, chance.choice((0.0, 0.0, chance.uniform(0.1, 1.5))))
+        down_s, stall_s = chance.choice((0.0, 0.0, chance.uniform(0.1, 1.5))), LEASE_S * chance.uniform(1.2, 2.0)
+        yield Kill(chance.uniform(0.2, 1.8), chance.choices(kinds, weights)[0], picks, down_s, stall_s)
 
 
 @dataclass(slots=True)
@@ -91,7 +97,7 @@ class Trial:
         return not self.ended_s
 
     def bears(self, slot: str) -> bool:
-        """Say whether one more worker kill may fall on this slot."""
+        """Say whether one more worker may be struck, the one of this slot."""
         return self.slots[slot] < MAX_SLOT_KILLS and self.slots.total() < MAX_WORKER_KILLS
 
 
@@ -106,6 +112,7 @@ class Campaign:
         self._due_s = time.monotonic() + self._next.gap_s
         self._launch_s: float | None = None
         self._outage = False
+        self._stalled: list[tuple[float, int]] = []
         self.trials: list[Trial] = []
         self.fallen: Counter[str] = Counter()
         self.accounts: list[Account] = []
@@ -114,6 +121,7 @@ class Campaign:
         """Start `runs` runs, `at_once` at a time, and strike until all have ended or are given up."""
         while len(self.trials) < runs or any(trial.open for trial in self.trials):
             self._strike_if_due()
+            self._let_go()
             client = self._client()
             if client is not None:
                 with contextlib.suppress(ServerUnreachable):
@@ -124,6 +132,7 @@ class Campaign:
 
     def recover(self) -> Client:
         """Strike no more, and wait for the server."""
+        self._let_go(all_of_them=True)
         if self._launch_s is not None:
             self._installation.launch()
             self._launch_s = None
@@ -174,9 +183,9 @@ class Campaign:
 
     def _strike(self, target: str, blow: Kill) -> None:
         """Kill one process of a kind, of workers several."""
-        if target == "worker":
+        if target in ("worker", "stall"):
             for pick in blow.picks:
-                self._strike_worker(pick)
+                self._strike_worker(target, pick, blow.stall_s)
         elif self._kill_server(blow) if target == "server" else kill(self._installation.queue_server()):
             self.fallen[target] += 1
             for trial in self.trials:
@@ -190,16 +199,25 @@ class Campaign:
         self._launch_s, self._outage = time.monotonic() + blow.down_s, True
         return True
 
-    def _strike_worker(self, pick: float) -> None:
+    def _strike_worker(self, target: str, pick: float, stall_s: float) -> None:
         trials = {trial.run["metadata"]["name"]: trial for trial in self.trials if trial.open and trial.run is not None}
         candidates = [worker for worker in self._installation.workers() if worker.run in trials and trials[worker.run].bears(worker.name)]
         if not candidates:
             return
         victim = candidates[int(pick * len(candidates))]
-        if kill(victim.pid):
-            self.fallen["worker"] += 1
+        if kill(victim.pid, signal.SIGKILL if target == "worker" else signal.SIGSTOP):
+            if target == "stall":
+                self._stalled.append((time.monotonic() + stall_s, victim.pid))
+            self.fallen[target] += 1
             trials[victim.run].slots[victim.name] += 1
-            trials[victim.run].met["worker"] += 1
+            trials[victim.run].met[target] += 1
+
+    def _let_go(self, *, all_of_them: bool = False) -> None:
+        """Let stalled workers go on whose time has come."""
+        for due_s, pid in list(self._stalled):
+            if all_of_them or time.monotonic() >= due_s:
+                self._stalled.remove((due_s, pid))
+                kill(pid, signal.SIGCONT)
 
 
 def create_job(client: Client, name: str) -> None:
@@ -235,7 +253,7 @@ def undisturbed(installation: Installation, client: Client) -> Account:
 
     run = wait_for(ended, RUN_S, "the undisturbed run did not end")
     account = account_of(run, directory_of(installation, run))
-    if account.phase != "Succeeded" or len(account.counts) != ITEMS or account.double:
+    if account.phase != "Succeeded" or len(account.counts) != ITEMS or account.double(ITEMS):
         raise BenchFailed(f"the undisturbed run is not whole: {len(account.counts)} items; {words_of(run)}")
     return account
 
@@ -245,7 +263,11 @@ def leftovers(installation: Installation) -> list[str]:
 
     def look() -> list[str]:
         workers = [f"worker {worker.name} (pid {worker.pid}) still runs although its run has ended" for worker in installation.workers()]
-        return workers + [f"the queue still has the keys of run {run}" for run in asyncio.run(_runs_with_keys(installation))]
+        try:
+            keys = asyncio.run(_runs_with_keys(installation))
+        except QueueUnavailable as error:
+            return [*workers, error.message]
+        return workers + [f"the queue still has the keys of run {run}" for run in keys]
 
     with contextlib.suppress(BenchFailed):
         wait_for(lambda: None if look() else True, QUIET_S, "something is left")
@@ -264,16 +286,18 @@ def report(campaign: Campaign, whole: Account, left: Sequence[str], seconds: flo
     """Print the figures; say whether all is well."""
     trials, accounts = campaign.trials, campaign.accounts
     ended = len(accounts)
-    lost, double = sum(account.lost(whole) for account in accounts), sum(account.double for account in accounts)
+    lost, double = sum(account.lost(whole) for account in accounts), sum(account.double(ITEMS) for account in accounts)
     took = sorted(trial.ended_s - trial.began_s for trial in trials)
     for trial in trials:
         if trial.problems:
             print(f"  {trial.job}: {'; '.join(trial.problems)}")
     for line in left:
         print(f"  {line}")
-    print(f"kills      {', '.join(f'{count} {kind}' for kind, count in sorted(campaign.fallen.items()))}")
-    met = [sum(trial.met[kind] > 0 for trial in trials) for kind in ("server", "worker", "queue")]
-    print(f"runs       {len(trials)} of {ITEMS} items; hit while they went: server {met[0]}, worker {met[1]}, queue {met[2]} of them")
+    print(
+        f"kills      {', '.join(f'{campaign.fallen[kind]} {kind}' for kind in ('server', 'worker', 'queue'))}; {campaign.fallen['stall']} stalls of workers"
+    )
+    met = [sum(trial.met[kind] > 0 for trial in trials) for kind in ("server", "worker", "queue", "stall")]
+    print(f"runs       {len(trials)} of {ITEMS} items; hit while they went: server {met[0]}, worker {met[1]}, queue {met[2]}, stall {met[3]} of them")
     print(f"ended      {ended}, after {took[len(took) // 2]:.1f} s (median), {took[-1]:.1f} s (longest)")
     print(
         f"lost       {lost}\ndouble     {double}\nunequal    {sum(bool(trial.problems) for trial in trials)} runs that differ from the undisturbed one"
