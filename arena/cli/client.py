@@ -6,7 +6,7 @@ Uses the standard library, since most commands make one request and end. Knows n
 import http.client
 import json
 import urllib.parse
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,9 +57,8 @@ class Client:
                 return None
             raise
 
-    def list(self, kind: ResourceKind, namespace: str, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """Return the list object; `namespace` "" lists all."""
-        selector = ",".join(f"{key}={value}" for key, value in (labels or {}).items())
+    def list(self, kind: ResourceKind, namespace: str, selector: str = "") -> dict[str, Any]:
+        """Return the list object; `namespace` "" lists all, `selector` is a label selector as kubectl takes it."""
         query = f"?{urllib.parse.urlencode({'labelSelector': selector})}" if selector else ""
         return self._json("GET", path_of(kind, namespace, "") + query)
 
@@ -75,13 +74,14 @@ class Client:
         """Ask for an object's deletion; its finalizers may hold it for a while."""
         self._json("DELETE", path_of(kind, namespace, name))
 
-    def watch(self, kind: ResourceKind, namespace: str, resource_version: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    def watch(self, kind: ResourceKind, namespace: str, resource_version: str, selector: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield (type, object) for every change after `resource_version`, until the server ends the stream.
 
         Raises:
             ServerRefused: reason Expired when the version is too old: list again.
         """
-        query = urllib.parse.urlencode({"watch": "true", "resourceVersion": resource_version})
+        wanted = {"labelSelector": selector} if selector else {}
+        query = urllib.parse.urlencode({"watch": "true", "resourceVersion": resource_version, **wanted})
         response = self._request("GET", f"{path_of(kind, namespace, '')}?{query}", None, timeout_s=None)
         try:
             with response:

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,7 +26,7 @@ Files = Annotated[
     typer.Option("--filename", "-f", envvar=settings.FILENAME, show_default="none", help="File, folder or - for standard input; may be given again."),
 ]
 Selector = Annotated[
-    str, typer.Option("--selector", "-l", envvar=settings.SELECTOR, show_default="all", help="Labels that must be equal: key=value,…")
+    str, typer.Option("--selector", "-l", envvar=settings.SELECTOR, show_default="all", help="Label selector, such as key=value,other!=value.")
 ]
 
 
@@ -51,7 +51,6 @@ def get(  # noqa: PLR0913 - one parameter an option
     """Print objects as a table, YAML, JSON or names."""
     resource, wanted = find_kind(kind, name)
     client = Client.of(state_directory(state))
-    labels = dict(pair.split("=", 1) for pair in selector.split(",") if "=" in pair)
     if wanted:
         found = client.get(resource, namespace, wanted)
         listing: dict[str, Any] = {
@@ -61,10 +60,11 @@ def get(  # noqa: PLR0913 - one parameter an option
             "items": [found],
         }
     else:
-        listing = client.list(resource, namespace, labels)
+        listing = client.list(resource, namespace, selector)
     _print(resource, listing, output, single=bool(wanted))
     if watch:
-        _follow(client, resource, namespace, listing["metadata"]["resourceVersion"], (wanted, output))
+        changes = client.watch(resource, namespace, listing["metadata"]["resourceVersion"], selector)
+        _follow(resource, (changed for _, changed in changes if wanted in {"", changed["metadata"]["name"]}), output)
 
 
 def _print(kind: ResourceKind, listing: dict[str, Any], output: Format, *, single: bool) -> None:
@@ -83,12 +83,9 @@ def _print(kind: ResourceKind, listing: dict[str, Any], output: Format, *, singl
             sys.stderr.write(f"No {kind.plural} found.\n")
 
 
-def _follow(client: Client, kind: ResourceKind, namespace: str, version: str, what: tuple[str, Format]) -> None:
-    wanted, output = what
+def _follow(kind: ResourceKind, changes: Iterable[dict[str, Any]], output: Format) -> None:
     columns = columns_of(kind, wide=output is Format.WIDE)
-    for _, changed in client.watch(kind, namespace, version):
-        if wanted and changed["metadata"]["name"] != wanted:
-            continue
+    for changed in changes:
         if output in {Format.TABLE, Format.WIDE}:
             sys.stdout.write("   ".join(cells(columns, changed)) + "\n")
         else:

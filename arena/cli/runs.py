@@ -121,8 +121,8 @@ def runs(
 ) -> None:
     """List runs, newest first."""
     client = Client.of(state_directory(state))
-    labels = {JOB_LABEL: fit(job, MAX_LABEL)} if job else None
-    items = sorted(client.list(ARENA_RUN, namespace, labels)["items"], key=created, reverse=True)
+    selector = f"{JOB_LABEL}={fit(job, MAX_LABEL)}" if job else ""
+    items = sorted(client.list(ARENA_RUN, namespace, selector)["items"], key=created, reverse=True)
     if not items:
         sys.stderr.write("No runs found.\n")
         return

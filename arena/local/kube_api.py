@@ -6,7 +6,7 @@ Status that says so. Knows the `Cluster` port only. Whoever mounts it checks who
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractContextManager, aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -18,10 +18,13 @@ from starlette.routing import Route
 
 from foundation.errors import ArenaError
 from reconcile.cluster.port import KINDS, Cluster, ResourceKind, WatchEvent
+from reconcile.cluster.selectors import Selector
 from reconcile.errors import AlreadyExists, Conflict, FieldError, Gone, Invalid, NotFound, ObjectTooLarge, StoreUnavailable
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 MERGE_PATCH = "application/merge-patch+json"
+_READ_QUERY = {"watch", "resourceVersion", "labelSelector"}
+_WRITE_QUERY = {"dryRun"}
 
 _STATUS_CODES: tuple[tuple[type[ArenaError], int, str], ...] = (
     (NotFound, 404, "NotFound"),
@@ -79,6 +82,9 @@ class _Endpoint:
         target = _target(group, version, request.path_params["path"])
         if target is None:
             return status_response(404, "NotFound", "the server could not find the requested resource")
+        unknown = sorted(request.query_params.keys() - (_READ_QUERY if request.method == "GET" else _WRITE_QUERY))
+        if unknown:
+            return status_response(400, "BadRequest", f"query parameter '{unknown[0]}' is not supported here yet")
         try:
             if request.method == "GET":
                 return await self._read(request, target)
@@ -97,25 +103,26 @@ class _Endpoint:
         return JSONResponse(await self._cluster.get(target.kind, target.namespace, target.name))
 
     async def _write(self, request: Request, target: Target) -> Response:
+        dry_run = "dryRun" in request.query_params
         match request.method, bool(target.name), target.subresource:
             case "POST", False, "":
-                return JSONResponse(await self._cluster.create(await self._object(request, target)), status_code=201)
+                return JSONResponse(await self._cluster.create(await _object(request, target), dry_run=dry_run), status_code=201)
             case "PUT", True, "":
-                return JSONResponse(await self._cluster.update(await self._object(request, target)))
+                return JSONResponse(await self._cluster.update(await _object(request, target), dry_run=dry_run))
             case "PATCH", True, "":
-                return await self._patch(request, target)
-            case "DELETE", True, "":
-                await self._cluster.delete(target.kind, target.namespace, target.name)
-                return status_response(200, "", "", status="Success")
+                return await self._patch(request, target, dry_run=dry_run)
+            case "DELETE", True, "" if not dry_run:
+                return await self._delete(request, target)
             case _:
                 return status_response(405, "MethodNotAllowed", f"the server does not allow {request.method} on {target.kind.plural} here yet")
 
     async def _collection(self, request: Request, target: Target) -> Response:
-        query = request.query_params
+        query, namespace = request.query_params, target.namespace or None
+        labels = Selector.parse(query.get("labelSelector", ""))
         if query.get("watch") in {"true", "1"}:
-            events = self._cluster.watch(target.kind, target.namespace or None, query.get("resourceVersion", "0"))
+            events = self._cluster.watch(target.kind, namespace, query.get("resourceVersion", "0"), labels=labels)
             return StreamingResponse(_lines(events, self._stopping), media_type="application/json")
-        listing = await self._cluster.list(target.kind, target.namespace or None, _equalities(query.get("labelSelector", "")))
+        listing = await self._cluster.list(target.kind, namespace, labels)
         return JSONResponse(
             {
                 "apiVersion": target.kind.api_version,
@@ -125,24 +132,39 @@ class _Endpoint:
             },
         )
 
-    async def _patch(self, request: Request, target: Target) -> Response:
+    async def _delete(self, request: Request, target: Target) -> Response:
+        """Delete an object. Of the options a body may hold only preconditions are known; the cascade is always in the background."""
+        options = await _body(request, empty={})
+        preconditions = options.get("preconditions", {})
+        policy = options.get("propagationPolicy") or "Background"
+        if policy != "Background":
+            return status_response(400, "BadRequest", f"propagationPolicy {policy} is not supported here yet")
+        await self._cluster.delete(
+            target.kind, target.namespace, target.name, uid=preconditions.get("uid"), resource_version=preconditions.get("resourceVersion")
+        )
+        return status_response(200, "", "", status="Success")
+
+    async def _patch(self, request: Request, target: Target, *, dry_run: bool) -> Response:
         if request.headers.get("content-type", "").partition(";")[0] != MERGE_PATCH:
             return status_response(415, "UnsupportedMediaType", f"only {MERGE_PATCH} is supported yet")
         patch = await _body(request)
-        return JSONResponse(await self._cluster.patch(target.kind, target.namespace, target.name, patch))
+        return JSONResponse(await self._cluster.patch(target.kind, target.namespace, target.name, patch, dry_run=dry_run))
 
-    async def _object(self, request: Request, target: Target) -> dict[str, Any]:
-        body = await _body(request)
-        metadata = body.setdefault("metadata", {})
-        if not isinstance(metadata, dict):
-            raise Invalid([FieldError("metadata", "must be an object")], kind=target.kind.kind)
-        if target.kind.namespaced:
-            metadata.setdefault("namespace", target.namespace)
-        if target.name:
-            metadata.setdefault("name", target.name)
-        body.setdefault("apiVersion", target.kind.api_version)
-        body.setdefault("kind", target.kind.kind)
-        return body
+
+async def _object(request: Request, target: Target) -> dict[str, Any]:
+    """Return the object of a body. What it leaves out the path says; what it says must agree with the path."""
+    body = await _body(request)
+    metadata = body.setdefault("metadata", {})
+    if not isinstance(metadata, dict):
+        raise Invalid([FieldError("metadata", "must be an object")], kind=target.kind.kind)
+    facts = [(body, "apiVersion", target.kind.api_version), (body, "kind", target.kind.kind)]
+    facts += [(metadata, "namespace", target.namespace)] if target.kind.namespaced else []
+    facts += [(metadata, "name", target.name)] if target.name else []
+    for place, key, said in facts:
+        if place.setdefault(key, said) != said:
+            path = key if place is body else f"metadata.{key}"
+            raise Invalid([FieldError(path, f"is '{place[key]}', but the request's path says '{said}'")], kind=target.kind.kind)
+    return body
 
 
 def _target(group: str, version: str, path: str) -> Target | None:
@@ -159,17 +181,15 @@ def _target(group: str, version: str, path: str) -> Target | None:
     return Target(kind, namespace, name, subresource)
 
 
-def _equalities(selector: str) -> Mapping[str, str] | None:
-    pairs = [part.partition("=") for part in selector.split(",") if part]
-    return {key.strip(): value.lstrip("=").strip() for key, _, value in pairs} or None
-
-
-async def _body(request: Request) -> dict[str, Any]:
+async def _body(request: Request, *, empty: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return the JSON object that a request carries; `empty`, if given, for no body at all."""
     data = b""
     async for chunk in request.stream():
         data += chunk
         if len(data) > MAX_BODY_BYTES:
             raise Invalid([FieldError("", f"the body is larger than {MAX_BODY_BYTES} bytes")])
+    if not data and empty is not None:
+        return empty
     try:
         body = json.loads(data)
     except ValueError as error:

@@ -16,7 +16,7 @@ DEADLINE_S = 10.0
 
 async def started(tmp_path: Path, code: str) -> tuple[Processes, ProcessRecord]:
     """Start a process that runs `code`; return it as a later server finds it."""
-    record = await Processes(tmp_path).start(UID, ProcessRecord(0), [sys.executable, "-c", code], environment={}, log=tmp_path / "logs" / "w.log")
+    record = await Processes(tmp_path).start(UID, ProcessRecord(0), (sys.executable, "-c", code), environment={}, log=tmp_path / "logs" / "w.log")
     return Processes(tmp_path), record
 
 

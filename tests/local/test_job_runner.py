@@ -1,0 +1,273 @@
+"""Jobs as processes: what is started, accounted for, restarted, ended, and found again after a kill."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from arena.local.job_runner import FINALIZER, Host, JobRunner
+from arena.local.processes import Processes, ProcessRecord, start_time
+from arena.local.spare import MAX_ORDER_BYTES, Command, Spare
+from foundation.clock import SystemClock
+from reconcile.cluster.port import JOB
+from reconcile.cluster.sqlite import SqliteCluster
+from reconcile.errors import NotFound
+
+NS = "team"
+WORDS = (sys.executable, "-m", "tests.local.stand_in")
+
+
+class Scene:
+    """A store, a job runner on it, and the Jobs of a test."""
+
+    def __init__(self, folder: Path, *, max_workers: int = 4, spare: Spare | None = None) -> None:
+        self.folder = folder
+        self.cluster = SqliteCluster(folder / "store.db", SystemClock())
+        self.processes = Processes(folder / "processes", spare)
+        environment = {"GREETING": "from the host"}
+        host = Host(content=folder / "content", logs=folder / "logs", environment=lambda: environment, max_workers=max_workers)
+        self.runner = JobRunner(self.cluster, self.processes, host, SystemClock())
+
+    async def job(self, word: str, *, name: str = "run-worker", workers: int = 1, backoff: int = 1, **spec: Any) -> dict[str, Any]:
+        """Create a Job of stand-ins."""
+        container = {
+            "name": "worker",
+            "image": "none",
+            "command": ["tests.local.stand_in"],
+            "env": [{"name": "STAND_IN", "value": word}, {"name": "ARENA_OUTPUT_PATH", "value": "/arena-output"}],
+            "volumeMounts": [{"name": "content", "mountPath": "/arena-output", "subPath": "team/runs/run"}],
+        }
+        return await self.cluster.create(
+            {
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "metadata": {"name": name, "namespace": NS},
+                "spec": {"completions": workers, "backoffLimitPerIndex": backoff, "template": {"spec": {"containers": [container]}}, **spec},
+            }
+        )
+
+    async def status(self, name: str = "run-worker") -> dict[str, Any]:
+        """Return a Job's status."""
+        status: dict[str, Any] = (await self.cluster.get(JOB, NS, name)).get("status", {})
+        return status
+
+    async def ended(self, name: str = "run-worker") -> dict[str, Any]:
+        """Look at the Jobs until one has ended, and return its status."""
+        found: dict[str, Any] = await self.until(lambda: self._ended(name))
+        return found
+
+    async def _ended(self, name: str) -> dict[str, Any] | None:
+        status = await self.status(name)
+        return status if status.get("conditions") else None
+
+    async def until(self, probe: Callable[[], Awaitable[Any]], deadline_s: float = 20.0) -> Any:
+        """Let the runner look until `probe` finds something."""
+        async with asyncio.timeout(deadline_s):
+            while True:
+                await self.runner.sync()
+                found = await probe()
+                if found:
+                    return found
+                await asyncio.sleep(0.02)
+
+    async def heard(self, count: int) -> None:
+        """Let the runner look until so many stand-ins have spoken."""
+
+        async def probe() -> bool:
+            return len(self.said()) == count
+
+        await self.until(probe)
+
+    async def close(self) -> None:
+        """Kill what runs, and let the loop see every end."""
+        for pid in self.pids():
+            os.killpg(pid, signal.SIGKILL)
+        for child in self.processes._children.values():
+            await asyncio.wait_for(child.wait(), 20)
+        await self.cluster.close()
+
+    def pids(self) -> list[int]:
+        """Return the processes that run now."""
+        slots = [(uid, record) for uid in self.processes.owners() for record in self.processes.records(uid)]
+        return [record.pid for uid, record in slots if self.processes.running(uid, record)]
+
+    def said(self, name: str = "run-worker") -> list[dict[str, str]]:
+        """Return what the stand-ins of a Job printed."""
+        return [json.loads(line) for path in sorted(self.folder.glob(f"logs/{NS}/*/{name}-*.log")) for line in path.read_text().splitlines()]
+
+
+@pytest.fixture
+async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
+    """Return a scene whose processes end with the test."""
+    found = Scene(tmp_path)
+    yield found
+    await found.close()
+
+
+async def test_job_runs_to_completion(scene: Scene) -> None:
+    """Every index runs once; the Job is Complete, and nothing is started again."""
+    await scene.job("0", workers=3)
+    status = await scene.ended()
+    assert (status["succeeded"], status["active"], status["completedIndexes"]) == (3, 0, "0,1,2")
+    assert [(c["type"], c["status"]) for c in status["conditions"]] == [("Complete", "True")]
+    await scene.runner.sync()
+    assert len(scene.said()) == 3
+
+
+async def test_process_gets_its_variables_and_paths(scene: Scene) -> None:
+    """A process has the container's variables with mount points turned into paths here, the host's own, and its name."""
+    await scene.job("0")
+    await scene.ended()
+    assert scene.said() == [
+        {
+            "STAND_IN": "0",
+            "GREETING": "from the host",
+            "ARENA_WORKER_NAME": "run-worker-0",
+            "ARENA_OUTPUT_PATH": str(scene.folder / "content" / "team/runs/run"),
+        }
+    ]
+
+
+async def test_failing_index_is_tried_up_to_its_limit(scene: Scene) -> None:
+    """An index that fails is started again as often as its backoff limit says; then the Job has failed."""
+    await scene.job("3", backoff=2)
+    status = await scene.ended()
+    assert (status["failed"], status["failedIndexes"]) == (3, "0")
+    assert [c["type"] for c in status["conditions"]] == ["Failed"]
+    assert len(scene.said()) == 3
+
+
+async def test_no_more_processes_than_allowed(tmp_path: Path) -> None:
+    """Indexes beyond the machine's limit wait; another Job's, too."""
+    scene = Scene(tmp_path, max_workers=2)
+    await scene.job("wait", workers=3)
+    await scene.job("wait", name="other-worker")
+    await scene.runner.sync()
+    await scene.runner.sync()
+    assert len(scene.pids()) == 2
+    assert sum([(await scene.status(name)).get("active", 0) for name in ("run-worker", "other-worker")]) == 2
+    await scene.runner.stop()
+    assert scene.pids() == []
+    await scene.close()
+
+
+async def test_deleted_job_goes_when_its_processes_have_ended(scene: Scene) -> None:
+    """The finalizer holds a deleted Job until its processes are gone, and its records go with it."""
+    job = await scene.job("wait", workers=2)
+    await scene.heard(2)
+    assert FINALIZER in (await scene.cluster.get(JOB, NS, "run-worker"))["metadata"]["finalizers"]
+    await scene.cluster.delete(JOB, NS, "run-worker")
+
+    async def gone() -> bool:
+        try:
+            await scene.cluster.get(JOB, NS, "run-worker")
+        except NotFound:
+            return True
+        return False
+
+    await scene.until(gone)
+    assert scene.pids() == []
+    assert scene.processes.records(job["metadata"]["uid"]) == []
+
+
+async def test_process_is_asked_to_end_once(scene: Scene) -> None:
+    """A process is asked to end once, not at every look, so that it may finish what it has begun."""
+    await scene.job("deaf")
+    await scene.heard(1)
+    await scene.cluster.delete(JOB, NS, "run-worker")
+    await scene.heard(2)
+    for _ in range(5):
+        await scene.runner.sync()
+    assert scene.said()[1:] == [{"asked": "1"}]
+
+
+async def test_processes_of_a_killed_runner_are_found_again(scene: Scene) -> None:
+    """Another runner on the same folder takes the processes over: none is started twice, and an end that nobody saw is accounted for."""
+    await scene.job("wait", workers=2)
+    await scene.heard(2)
+    before = sorted(scene.pids())
+    heir = Scene.__new__(Scene)
+    heir.folder, heir.cluster = scene.folder, scene.cluster
+    heir.processes = Processes(scene.folder / "processes")
+    host = Host(content=scene.folder / "content", logs=scene.folder / "logs", environment=dict, max_workers=4)
+    heir.runner = JobRunner(scene.cluster, heir.processes, host, SystemClock())
+    await heir.runner.sync()
+    assert sorted(heir.pids()) == before
+    await heir.runner.stop()
+    status = await heir.ended()
+    assert status["succeeded"] == 2
+    assert len(scene.said()) == 2
+
+
+async def test_killed_process_is_replaced(scene: Scene) -> None:
+    """A process that is killed counts as one failure of its index and is started again."""
+    await scene.job("wait")
+    await scene.heard(1)
+    os.killpg(scene.pids()[0], signal.SIGKILL)
+    await scene.heard(2)
+    assert (await scene.status())["failed"] == 1
+
+
+def test_pid_of_somebody_else_is_not_ours(tmp_path: Path) -> None:
+    """A record whose start time is not the process's own means nobody: the system has given the number away."""
+    processes = Processes(tmp_path)
+    mine = os.getpid()
+    assert processes.running("uid", ProcessRecord(0, pid=mine, started=start_time(mine) or 0))
+    assert not processes.running("uid", ProcessRecord(0, pid=mine, started=1))
+    assert start_time(2**22 + 1) is None
+
+
+class Ready:
+    """A spare, and what is left of its process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.spare = Spare(WORDS, {**os.environ, "STAND_IN": "0"})
+        self.command = Command(WORDS, {**os.environ, "STAND_IN": "3", "GREETING": "from the order"}, folder / "logs" / "a.log", folder)
+
+
+async def test_waiting_process_takes_a_command(tmp_path: Path) -> None:
+    """A process that waits gets environment, log and exit file with its command; it is the one that was started before."""
+    ready = Ready(tmp_path)
+    assert ready.spare.take(ready.command) is None
+    await ready.spare.prepare()
+    await ready.spare.prepare()
+    child = ready.spare.take(ready.command)
+    assert child is not None
+    assert await asyncio.wait_for(child.wait(), 20) == 3
+    assert json.loads((tmp_path / "logs" / "a.log").read_text())["GREETING"] == "from the order"
+    assert (tmp_path / f"{child.pid}.exit").read_text() == "3\n"
+    assert ready.spare.take(ready.command) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"words": ("other",)}, id="another program"),
+        pytest.param({"environment": {"BIG": "x" * MAX_ORDER_BYTES}}, id="an order that no pipe holds"),
+    ],
+)
+async def test_waiting_process_is_not_for_every_command(tmp_path: Path, change: dict[str, Any]) -> None:
+    """A command that it was not started for, or that is too long, is left to a process of its own; the waiting one stays."""
+    ready = Ready(tmp_path)
+    await ready.spare.prepare()
+    fields = {"words": ready.command.words, "environment": ready.command.environment, "log": ready.command.log, "exits": ready.command.exits}
+    assert ready.spare.take(Command(**{**fields, **change})) is None
+    child = ready.spare.take(ready.command)
+    assert child is not None
+    assert await asyncio.wait_for(child.wait(), 20) == 3
+
+
+async def test_waiting_process_ends_with_its_server(tmp_path: Path) -> None:
+    """A waiting process whose order can never come, because the pipe is closed, ends by itself."""
+    ready = Ready(tmp_path)
+    await ready.spare.prepare()
+    child = ready.spare._child
+    assert child is not None
+    ready.spare.dismiss()
+    assert await asyncio.wait_for(child.wait(), 20) == 0
