@@ -17,12 +17,14 @@ from engine.bundle.fields import Table, name, read_object, record, string, strin
 from engine.bundle.model import Location
 from engine.bundle.paths import resolve_inside
 from engine.bundle.problems import Problems, did_you_mean, nearest, shown
-from engine.bundle.yamltree import Document, TooLarge, compose, entries
+from engine.bundle.yamltree import MAX_NODES, Document, TooLarge, compose, entries
 from engine.errors import BundleInvalid
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 MAX_FILES = 5_000
 MAX_BUNDLE_BYTES = 64 * 1024 * 1024
+MAX_BUNDLE_NODES = 2_000_000
+"""Values that all files together may unfold into: thousands of small files of aliases would take an hour otherwise."""
 MAX_ID_CHARACTERS = 200
 
 KINDS = ("Arena", "Scenario", "Provider", "PromptConfig", "Tool", "Persona", "Eval", "RuntimeConfig", "LoggingConfig")
@@ -68,24 +70,28 @@ class BundleFiles:
     config_dir: str = ""
     files_left: int = field(default=MAX_FILES)
     bytes_left: int = field(default=MAX_BUNDLE_BYTES)
+    nodes_left: int = field(default=MAX_BUNDLE_NODES)
 
     def open(self, file: str, named_at: Location) -> tuple[Document, Node] | None:
         """Parse `file`; None after a problem, which stands where the file was named if it is not there."""
         text = self._read(file, named_at)
         if text is None:
             return None
-        document = Document(file, self.problems, self.root, self.config_dir)
+        document = Document(file, self.problems, self.root, self.config_dir, nodes_left=min(MAX_NODES, self.nodes_left))
         node = self.attempt(document, lambda: compose(document, text))
         return None if node is None else (document, node)
 
     def attempt(self, document: Document, read: Callable[[], T]) -> T | None:
         """Run a reader of `document`; a file that unfolds beyond all limits becomes a problem, and None."""
+        before = document.nodes_left
         try:
             return read()
         except (TooLarge, RecursionError):
             message = "cannot read the file: it is nested too deeply, or its aliases unfold into too much"
             self.problems.error(Location(document.file, 1), message)
             return None
+        finally:
+            self.nodes_left -= before - document.nodes_left
 
     def manifest(self, file: str, named_at: Location, kind: str) -> Manifest | None:
         """Read `file` as a manifest of `kind`; None after a problem."""

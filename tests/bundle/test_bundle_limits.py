@@ -93,6 +93,21 @@ def test_bundle_over_the_limit(small: Path, files_left: int, bytes_left: int, me
     assert [str(problem) for problem in problems.all] == [message]
 
 
+def test_bundle_of_many_bombs(write: Write) -> None:
+    """What all files unfold into is bounded together: many files that each stay within their own limit end soon."""
+    bomb = "  context:\n    a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+        f"    a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 5)
+    )
+    names = [f"s{n}" for n in range(300)]
+    arena = "kind: Arena\nmetadata: {name: small}\nspec:\n  prompt_configs: [{id: assistant, file: prompts/assistant.yaml}]\n"
+    arena += "  providers: [{file: providers/mock.yaml}]\n  scenarios:\n" + "".join(f"    - file: {name}.yaml\n" for name in names)
+    root = write({"config.arena.yaml": arena, **{f"{name}.yaml": HEAD.replace("hello}", f"{name}}}") + bomb for name in names}})
+    started = time.monotonic()
+    with pytest.raises(BundleInvalid, match="unfold into too much"):
+        load_bundle(root)
+    assert time.monotonic() - started < 20
+
+
 def test_variables_that_hold_each_other() -> None:
     """Values that multiply each other end in an error, not in memory."""
     values = {f"v{n}": f"{{{{v{n + 1}}}}}" * 100 for n in range(9)}
