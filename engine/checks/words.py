@@ -21,22 +21,31 @@ def normal_words(words: Sequence[str], *, case_sensitive: bool) -> tuple[Word, .
     return tuple(Word(word, word if case_sensitive else word.lower(), case_sensitive) for word in words if word)
 
 
-def find_banned(text: str, words: Sequence[Word], *, whole: bool, open_ended: bool = False) -> list[str]:
-    """Return the words that occur in `text`, in the order of `words`.
-
-    `open_ended` text may go on: a whole word that ends where it ends is not found yet, since the next letter may make it another word.
-    """
+def find_banned(text: str, words: Sequence[Word], *, whole: bool) -> list[str]:
+    """Return the words that occur in `text`, in the order of `words`."""
     lowered = text.lower()
-    found = []
-    for word in words:
-        haystack = text if word.case_sensitive else lowered
-        if word.folded in haystack and (not whole or _stands_alone(haystack, word.folded, open_ended=open_ended)):
-            found.append(word.text)
-    return found
+    haystacks = ((word, text if word.case_sensitive else lowered) for word in words)
+    return [word.text for word, haystack in haystacks if _occurs(haystack, word.folded, whole=whole)]
 
 
-def _stands_alone(haystack: str, word: str, *, open_ended: bool) -> bool:
-    start = haystack.find(word)
+def begins_banned(text: str, known: int, words: Sequence[Word], *, whole: bool) -> bool:
+    """Say whether a word occurs in `text`, which may go on and whose first `known` characters were judged before: only what is new is looked at.
+
+    A whole word that ends where the text ends is not found yet, since the next letter may make it another word.
+    """
+    longest = max((len(word.folded) for word in words), default=0)
+    start = max(0, known - longest - 1)
+    tail = text[start:]
+    lowered = tail.lower()
+    haystacks = ((word.folded, tail if word.case_sensitive else lowered) for word in words)
+    return any(_occurs(haystack, word, whole=whole, open_ended=True, after=min(start, 1)) for word, haystack in haystacks)
+
+
+def _occurs(haystack: str, word: str, *, whole: bool, open_ended: bool = False, after: int = 0) -> bool:
+    """Say whether a word begins anywhere from `after` on; what stands before is only its neighbour."""
+    start = haystack.find(word, after)
+    if not whole:
+        return start >= 0
     while start >= 0:
         end = start + len(word)
         begins = start == 0 or not (_continues(haystack[start - 1]) and _continues(word[0]))

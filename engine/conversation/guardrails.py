@@ -15,14 +15,14 @@ from engine.checks.evidence import Evaluate, Evidence, Outcome
 from engine.checks.length import character_limit
 from engine.checks.params import read_params
 from engine.checks.registry import ALIASES, check_types, prepare_check
-from engine.checks.words import find_banned, normal_words
+from engine.checks.words import begins_banned, normal_words
 from engine.providers.messages import Validation
 
 BLOCKED_REPLY = "Sorry, we can't provide this response as it would violate our content policy."
 """What replaces a blocked message whose validator has no `message` of its own."""
 
-Early = Callable[[str], bool]
-"""Says of the beginning of a reply that it can be judged already, and fails."""
+Early = Callable[[str, int], bool]
+"""Says of the beginning of a reply, of which so many characters were judged before, that it can be judged already, and fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,9 @@ class Guardrail:
         lets_pass = outcome.score is not None and self.bounds.pass_score(outcome.score)
         return None if lets_pass else self._fire(evidence.reply, outcome, incoming=incoming)
 
-    def judge_beginning(self, text: str) -> Firing | None:
-        """Return the firing that a reply causes whatever follows its beginning, or None."""
-        if self.early is None or not self.early(text):
+    def judge_beginning(self, text: str, known: int) -> Firing | None:
+        """Return the firing that a reply causes whatever follows its beginning, or None; its first `known` characters caused none."""
+        if self.early is None or not self.early(text, known):
             return None
         return self.judge(Evidence(reply=text, replies=(text,)), incoming=False)
 
@@ -97,9 +97,9 @@ class Guardrails:
         """Return the first firing that a complete reply (`evidence.reply`) causes, or None."""
         return next((fired for guard in self._outgoing if (fired := guard.judge(evidence, incoming=False))), None)
 
-    def judge_beginning(self, text: str) -> Firing | None:
-        """Return the first firing that a reply with this beginning is certain to cause, or None."""
-        return next((fired for guard in self._early if (fired := guard.judge_beginning(text))), None)
+    def judge_beginning(self, text: str, known: int) -> Firing | None:
+        """Return the first firing that a reply with this beginning is certain to cause, or None; its first `known` characters caused none."""
+        return next((fired for guard in self._early if (fired := guard.judge_beginning(text, known))), None)
 
 
 def compile_guardrails(prompt: PromptConfig) -> Guardrails:
@@ -133,11 +133,11 @@ def _compile(declared: Declared) -> Guardrail:
 
 
 def _too_long(limit: int) -> Early:
-    return lambda text: len(text) > limit
+    return lambda text, _: len(text) > limit
 
 
 def _holds_words(values: dict[str, object]) -> Early:
     patterns, case_sensitive = values["patterns"], values["case_sensitive"]
     words = normal_words(patterns if isinstance(patterns, tuple) else (), case_sensitive=bool(case_sensitive))
     whole = values["match_mode"] == "word_boundary"
-    return lambda text: bool(find_banned(text, words, whole=whole, open_ended=True))
+    return lambda text, known: begins_banned(text, known, words, whole=whole)

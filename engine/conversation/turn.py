@@ -87,9 +87,10 @@ class TurnTaker:
                     transcript.ttft_ms = (self._clock.monotonic() - started) * 1000
                 if chunk.reply is not None:
                     return chunk.reply, None
+                known = len(text)
                 text += chunk.text
                 if guardrails.judge_streams:
-                    fired = guardrails.judge_beginning(text)
+                    fired = guardrails.judge_beginning(text, known)
                     if fired is not None:
                         return Reply(text, cost_usd=0.0, finish_reason="content_filter"), fired
         raise ProviderError("cannot read the reply: the stream ended before its last chunk", kind="protocol", transient=True)

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from engine.checks.evidence import Outcome
 from engine.checks.length import count_sentences
-from engine.checks.words import find_banned, normal_words
+from engine.checks.words import Word, begins_banned, find_banned, normal_words
 
 Ask = Callable[..., Outcome]
 
@@ -66,12 +68,21 @@ def test_whole_words(text: str, word: str, *, found: bool) -> None:
 def test_a_word_at_the_end_of_a_stream_may_go_on() -> None:
     """What ends where a beginning ends is not a whole word yet, unless it ends in punctuation."""
     words = normal_words(["guarantee", "100%"], case_sensitive=False)
-    assert find_banned("I guarantee", words, whole=True, open_ended=True) == []
-    assert find_banned("I guarantee ", words, whole=True, open_ended=True) == ["guarantee"]
-    assert find_banned("by 100%", words, whole=True, open_ended=True) == ["100%"]
+    assert not begins_banned("I guarantee", 0, words, whole=True)
+    assert begins_banned("I guarantee ", 0, words, whole=True)
+    assert begins_banned("by 100%", 0, words, whole=True)
 
 
 @pytest.mark.parametrize(("text", "count"), [("", 0), ("One", 1), ("One. Two.", 2), ("Version 1.5 is out!", 1), ("Really?! Yes...", 2)])
 def test_sentences(text: str, count: int) -> None:
     """A sentence ends at punctuation before a space or the end; a dot inside a number ends nothing."""
     assert count_sentences(text) == count
+
+
+@settings(deadline=None)
+@given(text=st.text("ab .", max_size=60), size=st.integers(1, 7), whole=st.booleans())
+def test_chunks_find_what_the_whole_text_holds(text: str, size: int, *, whole: bool) -> None:
+    """Looked at chunk by chunk, only what is new, a reply is stopped exactly when the whole of it holds a word."""
+    words: tuple[Word, ...] = normal_words(["ab", "aba", "b b"], case_sensitive=False)
+    stopped = any(begins_banned(text[: end + size], end, words, whole=whole) for end in range(0, len(text), size))
+    assert (stopped or bool(find_banned(text, words, whole=whole))) is bool(find_banned(text + " ", words, whole=whole))

@@ -1,5 +1,6 @@
 """Guardrails: what they catch, on which side, whole or streaming, and what takes its place."""
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -89,3 +90,10 @@ def test_a_guardrail_that_breaks_fires() -> None:
         fired = Guardrail("x", evaluate, "output", "replaced", Bounds()).judge(Evidence(reply="text"), incoming=False)
         assert fired is not None
         assert fired.text == "replaced"
+
+
+async def test_a_long_stream_is_judged_in_linear_time(hold: Hold) -> None:
+    """Judging each chunk does not read the whole reply again: a megabyte takes no longer than its length asks."""
+    started = time.process_time()
+    message = await said(hold, "x" * 1_000_000, WORDS, tools=True)
+    assert (len(message["content"]), time.process_time() - started < 10) == (1_000_000, True)
