@@ -40,7 +40,7 @@ def of_kind(kind: str) -> Callable[..., bool]:
 
 POINTS = [
     pytest.param("create", of_kind("ArenaRun"), id="a run is created"),
-    pytest.param("patch", of_kind("ArenaRun"), id="a run is cancelled"),
+    pytest.param("patch", of_kind("ArenaRun"), id="a run is marked or let go"),
     pytest.param("patch_status", of_kind("ArenaJob"), id="the job's status"),
     pytest.param("delete", of_kind("ArenaRun"), id="a run is pruned"),
 ]
