@@ -41,12 +41,12 @@ def up(
     state: State = DEFAULT_STATE,
 ) -> None:
     """Start the local installation: git server, controllers, queue and workers."""
-    from arena.wiring import LocalArena, LocalSettings  # noqa: PLC0415 - the whole house, only when it is started
-
     configure_logging(log_level)
     directory = state_directory(state)
     directory.prepare()
     with directory.lock():
+        from arena.wiring import LocalArena, LocalSettings  # noqa: PLC0415 - the whole house, only when it is started
+
         arena = LocalArena(directory, LocalSettings(host, port, max_workers, redis_url))
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(arena.run(lambda url: _welcome(url, directory)))

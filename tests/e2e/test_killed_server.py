@@ -16,7 +16,7 @@ from tests.e2e.bundles import bundle
 from tests.e2e.installation import Namespace, Server, descendants, until
 
 pytestmark = pytest.mark.e2e
-ITEMS = 120
+ITEMS = 80
 LEASE = {"ARENA_LEASE_SECONDS": "3"}
 """What a dead worker had begun is due again after so long."""
 
