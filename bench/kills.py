@@ -41,6 +41,7 @@ WORKERS, CONCURRENCY = 3, 1
 LEASE_S = 2.0
 MAX_WORKER_KILLS = 4
 MAX_SLOT_KILLS = 3
+MAX_STALLS = 1
 MAX_VICTIMS = 4
 STRUCK_AGAIN = 0.2
 RUN_S = 120.0
@@ -56,6 +57,7 @@ TARGETS: tuple[tuple[tuple[str, ...], int], ...] = (
     (("server", "worker", "queue"), 1),
 )
 """What is struck at one moment, and how often among the others. A stall stops a worker for longer than its leases last, then lets it go on."""
+_ROUND = [kinds for kinds, count in TARGETS for _ in range(count)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +72,14 @@ class Kill:
 
 
 def kills(seed: int) -> Iterator[Kill]:
-    """Yield blows without end, the same for the same seed."""
+    """Yield blows without end, the same for the same seed; each kind comes as often as `TARGETS` says, in any order."""
     chance = random.Random(seed)  # noqa: S311 - a repeatable choice
-    kinds, weights = zip(*TARGETS, strict=True)
+    bag: list[tuple[str, ...]] = []
     while True:
+        bag = bag or chance.sample(_ROUND, len(_ROUND))
         picks = tuple(chance.random() for _ in range(chance.randint(1, MAX_VICTIMS)))
         down_s, stall_s = chance.choice((0.0, 0.0, chance.uniform(0.1, 1.5))), LEASE_S * chance.uniform(1.2, 2.0)
-        yield Kill(chance.uniform(0.2, 1.8), chance.choices(kinds, weights)[0], picks, down_s, stall_s)
+        yield Kill(chance.uniform(0.2, 1.8), bag.pop(), picks, down_s, stall_s)
 
 
 @dataclass(slots=True)
@@ -96,9 +99,10 @@ class Trial:
         """Say whether it still goes."""
         return not self.ended_s
 
-    def bears(self, slot: str) -> bool:
-        """Say whether one more worker may be struck, the one of this slot."""
-        return self.slots[slot] < MAX_SLOT_KILLS and self.slots.total() < MAX_WORKER_KILLS
+    def bears(self, target: str, slot: str) -> bool:
+        """Say whether one more worker may be struck so, the one of this slot."""
+        few_stalls = target != "stall" or self.met["stall"] < MAX_STALLS
+        return few_stalls and self.slots[slot] < MAX_SLOT_KILLS and self.slots.total() < MAX_WORKER_KILLS
 
 
 class Campaign:
@@ -201,7 +205,7 @@ class Campaign:
 
     def _strike_worker(self, target: str, pick: float, stall_s: float) -> None:
         trials = {trial.run["metadata"]["name"]: trial for trial in self.trials if trial.open and trial.run is not None}
-        candidates = [worker for worker in self._installation.workers() if worker.run in trials and trials[worker.run].bears(worker.name)]
+        candidates = [worker for worker in self._installation.workers() if worker.run in trials and trials[worker.run].bears(target, worker.name)]
         if not candidates:
             return
         victim = candidates[int(pick * len(candidates))]
