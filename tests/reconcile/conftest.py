@@ -191,6 +191,28 @@ class World:
         return ItemResult(item, verdict(item), now, now + timedelta(milliseconds=5), cost_usd=0.01, duration_ms=5.0)
 
 
+async def started(world: World, **spec: Any) -> Object:
+    """Return a run whose worker Job exists."""
+    await world.project_with()
+    await world.job(**spec)
+    await world.look_at_all(2)
+    return await world.run()
+
+
+async def cancel(world: World) -> None:
+    """Set spec.cancelled of the only run, as `kubectl patch` would."""
+    await world.cluster.patch(ARENA_RUN, NAMESPACE, (await world.run())["metadata"]["name"], {"spec": {"cancelled": True}})
+
+
+async def beside_a_foreign_job(world: World) -> None:
+    """Bring a run to the point where the name of its worker Job is taken by a Job that nobody owns."""
+    name = (await started(world))["metadata"]["name"]
+    await world.cluster.delete(JOB, NAMESPACE, f"{name}-worker")
+    job = {"apiVersion": JOB.api_version, "kind": JOB.kind, "metadata": {"name": f"{name}-worker", "namespace": NAMESPACE}, "spec": {"template": {}}}
+    await world.cluster.create(job)
+    await world.look_at_all()
+
+
 class ProcessDied(BaseException):
     """The process ends here; nothing after this line happens."""
 

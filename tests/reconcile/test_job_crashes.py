@@ -39,16 +39,14 @@ def of_kind(kind: str) -> Callable[..., bool]:
 
 
 POINTS = [
-    pytest.param("create", of_kind("ArenaRun"), id="a run is created"),
-    pytest.param("patch", of_kind("ArenaRun"), id="a run is marked or let go"),
-    pytest.param("patch_status", of_kind("ArenaJob"), id="the job's status"),
-    pytest.param("delete", of_kind("ArenaRun"), id="a run is pruned"),
+    *(pytest.param("create", of_kind("ArenaRun"), number, id=f"run {number} is created") for number in range(4)),
+    *(pytest.param("patch_status", of_kind("ArenaJob"), number, id=f"write {number} of the job's status") for number in range(3)),
+    *(pytest.param("delete", of_kind("ArenaRun"), number, id=f"run {number} is pruned") for number in (0, 2)),
 ]
 
 
-@pytest.mark.parametrize("passed_over", [pytest.param(number, id=f"call {number}") for number in range(4)])
 @pytest.mark.parametrize("before", [pytest.param(True, id="before"), pytest.param(False, id="after")])
-@pytest.mark.parametrize(("verb", "when"), POINTS)
+@pytest.mark.parametrize(("verb", "when", "passed_over"), POINTS)
 async def test_a_cause_has_one_run_whenever_the_controller_dies(
     world: World, monkeypatch: pytest.MonkeyPatch, verb: str, when: Callable[..., bool], passed_over: int, *, before: bool
 ) -> None:

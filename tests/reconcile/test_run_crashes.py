@@ -13,20 +13,7 @@ from engine.queue.port import QueueState
 from gitops.repositories import Repositories
 from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, JOB, Object, ResourceKind
 from reconcile.cluster.sqlite import SqliteCluster
-from tests.reconcile.conftest import BUNDLE, NAMESPACE, ProcessDied, World, condition, dying
-
-
-async def started(world: World, **spec: Any) -> Object:
-    """Return a run whose worker Job exists."""
-    await world.project_with()
-    await world.job(**spec)
-    await world.look_at_all(2)
-    return await world.run()
-
-
-async def cancel(world: World) -> None:
-    """Set spec.cancelled of the only run, as `kubectl patch` would."""
-    await world.cluster.patch(ARENA_RUN, NAMESPACE, (await world.run())["metadata"]["name"], {"spec": {"cancelled": True}})
+from tests.reconcile.conftest import BUNDLE, NAMESPACE, ProcessDied, World, beside_a_foreign_job, cancel, condition, dying, started
 
 
 async def end_job(world: World, how: str) -> None:
@@ -142,6 +129,27 @@ async def test_failed_workers_and_a_lost_queue_end_the_run(world: World, monkeyp
     assert (condition(run)["reason"], summary["passedItems"], summary["failedItems"]) == ("WorkersFailed", "1", "3")
 
 
+async def test_workers_of_another_version_are_named(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run whose plan was made by an engine that cannot be had any more fails with WorkersFailed, naming the version."""
+    monkeypatch.setattr("engine.plan.ENGINE_VERSION", "0.0.1-before")
+    await started(world)
+    monkeypatch.undo()
+    await end_job(world, "Failed")
+    await world.look_at_all(2)
+    ready = condition(await world.run())
+    assert (ready["reason"], "0.0.1-before" in ready["message"]) == ("WorkersFailed", True), ready["message"]
+
+
+async def test_spend_counts_again_after_a_rebuild(world: World) -> None:
+    """What the whole lines prove was spent is counted when a queue is rebuilt, so a budget that was crossed stays crossed."""
+    run = await started(world, trials=6, budgetLimit="0.02")
+    assert await world.work(run, limit=3) == 3
+    world.queue.lose(RunUID(run["metadata"]["uid"]))
+    await world.look_at_all(2)
+    run = await world.run()
+    assert (condition(run)["reason"], run["status"]["result"]["summary"]["drainedItems"]) == ("BudgetExceeded", "3")
+
+
 async def test_a_rebuild_that_was_cut_off_is_done_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A controller that dies while it rebuilds a queue leaves the whole lines to the next one: no item that has one runs again."""
     run = await started(world, trials=4)
@@ -200,15 +208,7 @@ async def test_a_breach_by_the_last_items_is_a_breach(world: World) -> None:
 
 async def test_a_run_beside_a_foreign_job_can_be_cancelled(world: World) -> None:
     """A Job of somebody else keeps a run from starting, never from ending."""
-    await world.project_with()
-    await world.job()
-    await world.look_at_all()
-    name = (await world.run())["metadata"]["name"]
-    await world.cluster.delete(JOB, NAMESPACE, f"{name}-worker")
-    await world.cluster.create(
-        {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": f"{name}-worker", "namespace": NAMESPACE}, "spec": {"template": {}}}
-    )
-    await world.look_at_all()
+    await beside_a_foreign_job(world)
     await cancel(world)
     await world.look_at_all(2)
     assert (await world.run())["status"]["phase"] == "Cancelled"

@@ -1,21 +1,12 @@
 """ArenaRun from Pending to a verdict, one rule a test."""
 
 import json
-from typing import Any
 
 import pytest
 
 from engine.items import Verdict
-from reconcile.cluster.port import ARENA_PROJECT, ARENA_RUN, JOB, Object
-from tests.reconcile.conftest import BUNDLE, NAMESPACE, World, condition
-
-
-async def started(world: World, **spec: Any) -> Object:
-    """Return a run whose worker Job exists."""
-    await world.project_with()
-    await world.job(**spec)
-    await world.look_at_all(2)
-    return await world.run()
+from reconcile.cluster.port import ARENA_PROJECT, ARENA_RUN, JOB
+from tests.reconcile.conftest import BUNDLE, NAMESPACE, World, beside_a_foreign_job, condition, started
 
 
 async def test_a_push_becomes_a_verdict(world: World) -> None:
@@ -146,15 +137,7 @@ async def test_a_failed_job_ends_the_run_with_its_items_counted_as_errors(world:
 
 async def test_a_job_of_somebody_else_is_waited_for(world: World) -> None:
     """A Job of the worker Job's name that another owns is neither used nor removed."""
-    await world.project_with()
-    await world.job()
-    await world.look_at_all()
-    name = (await world.run())["metadata"]["name"]
-    await world.cluster.delete(JOB, NAMESPACE, f"{name}-worker")
-    await world.cluster.create(
-        {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": f"{name}-worker", "namespace": NAMESPACE}, "spec": {"template": {}}}
-    )
-    await world.look_at_all()
+    await beside_a_foreign_job(world)
     run = await world.run()
     assert condition(run, "JobCreated")["reason"] == "JobCreationFailed"
 
@@ -170,12 +153,20 @@ async def test_budget(world: World) -> None:
     assert (summary["budgetBreached"], summary["drainedItems"], summary["totalItems"]) == ("true", "6", "4")
 
 
-async def test_min_pass_rate(world: World) -> None:
+@pytest.mark.parametrize(
+    ("wanted", "phase", "reason"),
+    [
+        pytest.param(0.5, "Succeeded", "Succeeded", id="the bound is above it"),
+        pytest.param(0.97, "Failed", "TestsFailed", id="39 of 40 pass, and the bound is below it"),
+    ],
+)
+async def test_min_pass_rate(world: World, wanted: float, phase: str, reason: str) -> None:
     """With minPassRate a run passes when the lower bound of its pass rate reaches it, failures and all."""
-    run = await started(world, trials=40, evaluation={"minPassRate": 0.5})
+    run = await started(world, trials=40, evaluation={"minPassRate": wanted})
     await world.work(run, verdict=lambda item: Verdict.FAIL if item.trial == 1 else Verdict.PASS)
     await world.look_at_all()
-    assert (await world.run())["status"]["phase"] in {"Succeeded", "Failed"}
+    run = await world.run()
+    assert (run["status"]["phase"], condition(run)["reason"]) == (phase, reason), condition(run)["message"]
 
 
 @pytest.mark.parametrize("annotated", [pytest.param(True, id="mocked"), pytest.param(False, id="as the bundle says")])

@@ -1,31 +1,17 @@
 """How a run is stopped, loses its queue, or is deleted, and what it leaves behind."""
 
 from pathlib import Path
-from typing import Any
 
 from engine.queue.port import RunMeta
-from reconcile.cluster.port import ARENA_PROJECT, ARENA_RUN, JOB, Object, ObjectKey
-from tests.reconcile.conftest import BUNDLE, NAMESPACE, World, condition
-
-
-async def started(world: World, **spec: Any) -> Object:
-    """Return a run whose worker Job exists."""
-    await world.project_with()
-    await world.job(**spec)
-    await world.look_at_all(2)
-    return await world.run()
-
-
-async def cancel(world: World, run: Object) -> None:
-    """Set spec.cancelled, as `kubectl patch` would."""
-    await world.cluster.patch(ARENA_RUN, NAMESPACE, run["metadata"]["name"], {"spec": {"cancelled": True}})
+from reconcile.cluster.port import ARENA_PROJECT, ARENA_RUN, JOB, ObjectKey
+from tests.reconcile.conftest import BUNDLE, NAMESPACE, World, cancel, condition, started
 
 
 async def test_cancel(world: World) -> None:
     """A cancelled run ends its workers, counts what was not begun as skipped, and is Cancelled with what it had."""
     run = await started(world, trials=5)
     assert await world.work(run, limit=2) == 2
-    await cancel(world, run)
+    await cancel(world)
     await world.look_at_all(2)
     run = await world.run()
     summary = run["status"]["result"]["summary"]
@@ -38,7 +24,7 @@ async def test_cancel_before_the_first_item(world: World) -> None:
     await world.apply(ARENA_PROJECT, "src", {"hosted": {}})
     await world.job()
     await world.look_at_all(2)
-    await cancel(world, await world.run())
+    await cancel(world)
     await world.look_at_all()
     run = await world.run()
     assert (run["status"]["phase"], "result" in run["status"]) == ("Cancelled", False)
@@ -48,7 +34,7 @@ async def test_a_drained_run_keeps_its_verdict(world: World) -> None:
     """A cancel that comes when every item is counted changes nothing."""
     run = await started(world)
     await world.work(run)
-    await cancel(world, run)
+    await cancel(world)
     await world.look_at_all()
     assert (await world.run())["status"]["phase"] == "Succeeded"
 
@@ -91,7 +77,7 @@ async def test_a_lost_queue_of_a_cancelled_run_stays_stopped(world: World) -> No
     """A stop in the status is issued before anything else to a queue that forgot the run."""
     run = await started(world, trials=4)
     await world.work(run, limit=1)
-    await cancel(world, run)
+    await cancel(world)
     await world.queue.drop(run["metadata"]["uid"])
     await world.look_at_all(3)
     run = await world.run()
