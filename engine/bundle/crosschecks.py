@@ -6,7 +6,8 @@ the job and is `engine.plan`'s. Must not read files.
 
 from collections.abc import Iterator
 
-from engine.bundle.model import Assertion, Bundle, PromptConfig, Scenario, Tool, Turn
+from engine.bundle.idle_names import check_names, checks_of
+from engine.bundle.model import Bundle, PromptConfig, Scenario, Tool, Turn
 from engine.bundle.problems import Problems, did_you_mean, shown
 from engine.bundle.variables import literal_braces, merge_variables, missing_variables, render
 from engine.errors import BundleInvalid
@@ -30,6 +31,9 @@ def check_bundle(bundle: Bundle, problems: Problems) -> None:
             _check_prompt(bundle, scenario, problems)
             _check_roles(bundle, scenario, problems)
         _check_tools(bundle, problems)
+    if bundle.scenarios and bundle.evals:
+        place = next(iter(bundle.evals.values())).location
+        problems.warning(place, f"evals do not run ({len(bundle.evals)} in the arena): checking saved conversations is not supported yet")
     _check_groups(bundle, problems)
     _check_judges(bundle, problems)
 
@@ -43,7 +47,7 @@ def _check_prompt(bundle: Bundle, scenario: Scenario, problems: Problems) -> Non
     prompt = bundle.prompts.get(scenario.task_type)
     if prompt is not None:
         _check_variables(bundle, scenario, prompt, problems)
-        _check_guardrail_names(scenario, prompt, problems)
+        check_names(bundle, scenario, prompt, problems)
     elif "pack_file" not in bundle.arena.uses:
         hint = did_you_mean(scenario.task_type, bundle.prompts, otherwise="the prompts' task types are") or "name a prompt in prompt_configs"
         problems.error(scenario.location, f"no prompt has the task_type '{scenario.task_type}' of scenario '{scenario.id}'", hint)
@@ -75,20 +79,6 @@ def _check_variables(bundle: Bundle, scenario: Scenario, prompt: PromptConfig, p
             continue
         hint = "its default is not text: put it into quotes" if name in typed else did_you_mean(name, values, otherwise="variables with a value are")
         problems.error(prompt.location, f"'{{{{{name}}}}}' in the template of prompt '{prompt.id}' has no value in scenario '{scenario.id}'", hint)
-
-
-def _check_guardrail_names(scenario: Scenario, prompt: PromptConfig, problems: Problems) -> None:
-    """A check of a guardrail that the prompt does not have says nothing: not to fire is all that it can do."""
-    names = [validator.type for validator in prompt.validators if validator.enabled]
-    for check in _checks(scenario):
-        wanted = check.params.get("validator_type", check.params.get("validator")) if check.check == "guardrail_triggered" else None
-        if isinstance(wanted, str) and wanted not in names:
-            hint = did_you_mean(wanted, names, otherwise="its guardrails are")
-            problems.warning(check.location, f"guardrail_triggered asks for '{shown(wanted)}', which prompt '{prompt.id}' does not have", hint)
-
-
-def _checks(scenario: Scenario) -> tuple[Assertion, ...]:
-    return (*(check for turn in scenario.turns for check in turn.assertions), *scenario.conversation_assertions)
 
 
 def _check_turns(scenario: Scenario, problems: Problems) -> None:
@@ -182,10 +172,12 @@ def _may_come_from_elsewhere(bundle: Bundle, pattern: str) -> bool:
 
 def _check_mock_tool(tool: Tool, problems: Problems) -> None:
     """A tool that this engine answers itself must have schemas and a template that it can read."""
-    from engine.tools.toolbox import tool_problem  # noqa: PLC0415 - only bundles that have tools pay for it
+    from engine.tools.toolbox import result_problem, tool_problem  # noqa: PLC0415 - only bundles that have tools pay for it
 
     if fault := tool_problem(tool):
         problems.error(tool.location, f"cannot use tool '{tool.name}': {fault}")
+    elif fault := result_problem(tool):
+        problems.warning(tool.location, f"every call of tool '{tool.name}' fails: {fault}", "change its mock_result or its output_schema")
     if tool.mock_template and tool.mock_result is not None:
         problems.warning(tool.location, f"'mock_result' of tool '{tool.name}' has no effect: its mock_template answers")
     for key, value in (("http", tool.http), ("exec", tool.exec), ("client", tool.client)):
@@ -194,7 +186,7 @@ def _check_mock_tool(tool: Tool, problems: Problems) -> None:
 
 
 def _check_conditions(scenario: Scenario, problems: Problems) -> None:
-    for check in _checks(scenario):
+    for check in checks_of(scenario):
         if check.when is None or not check.when.tool_called_pattern:
             continue
         from engine.checks.patterns import compile_pattern  # noqa: PLC0415 - RE2 only where there is a pattern

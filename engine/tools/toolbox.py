@@ -36,6 +36,11 @@ def tool_problem(tool: Tool) -> str:
     return ""
 
 
+def result_problem(tool: Tool) -> str:
+    """Return why the fixed result of a tool that `tool_problem` finds nothing wrong with does not fit its output schema, "" when it fits."""
+    return "" if tool.mock_template else MockTool(tool).fixed_problem()
+
+
 class Failed(Exception):
     """A call cannot be answered; carries the type of its error."""
 
@@ -73,9 +78,15 @@ class MockTool:
         if self._template is not None:
             return self._rendered(self._template, coerced)
         if self._answer is None:
-            self._judge(self._static)
+            if fault := self.fixed_problem():
+                raise Failed("execution", fault)
             self._answer = _shortened(_as_text(self._static))
         return self._answer
+
+    def fixed_problem(self) -> str:
+        """Return why the fixed result does not fit the output schema, "" when it does."""
+        fault = self._output.fault(self._static) if self._output else ""
+        return fault and f"the result does not fit the tool's output schema: {fault}"
 
     def _rendered(self, template: Template, arguments: Mapping[str, Any]) -> str:
         try:

@@ -84,9 +84,32 @@ TRIGGERED = "content: Hello, assertions: [{type: guardrail_triggered, params: {v
             id="two answers of a tool",
         ),
         pytest.param(
+            {**WITH_TOOL, T: TOOL + "  output_schema: {type: string}\n  mock_result: {a: 1}\n"},
+            f"{T}:2: every call of tool 'search' fails: the result does not fit the tool's output schema: the value must be a string",
+            id="a result that its own schema refuses",
+        ),
+        pytest.param(
+            {**WITH_TOOL, T: TOOL, S: scenario("  tool_policy: {blocklist: [serach]}\n")},
+            f"{S}:6: the tool policy blocks the tool 'serach', which the bundle does not have",
+            id="a blocked tool that is not there",
+        ),
+        pytest.param(
+            {**WITH_TOOL, T: TOOL, S: scenario("  conversation_assertions: [{type: tools_not_called, params: {tools: [search, delete]}}]\n")},
+            f"{S}:6: check 'tools_not_called' is about the tool 'delete', which the bundle does not have",
+            id="a forbidden tool that is not there",
+        ),
+        pytest.param(
             {P: PROVIDER + "  pricing: {input_cost_per_1k: 1, output_cost_per_1k: 1}\n"},
             f"{P}:5: 'pricing' of a mock has no effect: its tokens have one price, 0.01 USD for 1,000",
             id="a price of a mock",
+        ),
+        pytest.param(
+            {
+                A: ARENA + "  evals: [{file: saved.yaml}]\n",
+                "saved.yaml": "kind: Eval\nmetadata: {name: saved}\nspec: {recording: {path: saved.json}}\n",
+            },
+            "saved.yaml:2: evals do not run (1 in the arena): checking saved conversations is not supported yet",
+            id="evals beside scenarios",
         ),
         pytest.param(
             {"mock.yaml": "scenarios: {hello: {turns: {1: {content: hi, audio_file: a.pcm}}}}\n"},

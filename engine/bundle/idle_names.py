@@ -1,0 +1,55 @@
+"""Names in checks and policies that nothing in the bundle answers to: what forbids them can only hold, so its author is told.
+
+A warning, never an error: a model may well invent a tool, and to forbid that is a fair check. Must not read files.
+"""
+
+from collections.abc import Iterator
+
+from engine.bundle.model import Assertion, Bundle, Location, PromptConfig, Scenario
+from engine.bundle.problems import Problems, did_you_mean, shown
+
+FORBIDDING = frozenset(
+    ("tools_not_called", "tools_not_called_session", "tool_args_excluded_session", "tools_not_called_with_args", "no_tool_errors", "tool_no_repeat")
+)
+"""Checks that hold when the tools they name are never called."""
+
+_TOOL_KEYS = ("tool_names", "tools", "tool_name")
+
+
+def checks_of(scenario: Scenario) -> tuple[Assertion, ...]:
+    """Return all checks of a scenario, its turns' first."""
+    return (*(check for turn in scenario.turns for check in turn.assertions), *scenario.conversation_assertions)
+
+
+def check_names(bundle: Bundle, scenario: Scenario, prompt: PromptConfig, problems: Problems) -> None:
+    """Add a warning for each guardrail and tool that is named in vain."""
+    _check_guardrails(scenario, prompt, problems)
+    for place, who, name in (*_forbidden_tools(scenario), *_blocked_tools(scenario, prompt)):
+        if name not in bundle.tools and "__" not in name:
+            hint = did_you_mean(name, bundle.tools, otherwise="tools are")
+            problems.warning(place, f"{who} the tool '{shown(name)}', which the bundle does not have", hint)
+
+
+def _check_guardrails(scenario: Scenario, prompt: PromptConfig, problems: Problems) -> None:
+    names = [validator.type for validator in prompt.validators if validator.enabled]
+    for check in checks_of(scenario):
+        wanted = check.params.get("validator_type", check.params.get("validator")) if check.check == "guardrail_triggered" else None
+        if isinstance(wanted, str) and wanted not in names:
+            hint = did_you_mean(wanted, names, otherwise="its guardrails are")
+            problems.warning(check.location, f"guardrail_triggered asks for '{shown(wanted)}', which prompt '{prompt.id}' does not have", hint)
+
+
+def _forbidden_tools(scenario: Scenario) -> Iterator[tuple[Location, str, str]]:
+    for check in checks_of(scenario):
+        if check.check not in FORBIDDING:
+            continue
+        for key in _TOOL_KEYS:
+            value = check.params.get(key, ())
+            for name in [value] if isinstance(value, str) else value if isinstance(value, list) else []:
+                yield check.location, f"check '{check.check}' is about", str(name)
+
+
+def _blocked_tools(scenario: Scenario, prompt: PromptConfig) -> Iterator[tuple[Location, str, str]]:
+    for policy in (scenario.tool_policy, prompt.tool_policy):
+        if policy is not None:
+            yield from ((policy.location, "the tool policy blocks", name) for name in policy.blocklist)
