@@ -33,6 +33,31 @@ async def test_a_push_becomes_a_verdict(world: World) -> None:
     assert [json.loads(line)["item"] for line in lines] == ["greeting/steady/1", "greeting/steady/2", "greeting/steady/3"]
 
 
+async def test_every_field_of_the_specification(world: World) -> None:
+    """A run shows what the ArenaRun reference promises, while it works and when it has ended."""
+    run = await started(world, trials=4, workers={"replicas": 2})
+    name = run["metadata"]["name"]
+    marks = run["metadata"]["annotations"]["arena.omnia.altairalabs.ai/output"], "arena.omnia.altairalabs.ai/output" in run["metadata"]["finalizers"]
+    assert marks == (f"arena/runs/{name}", True)
+    status = run["status"]
+    assert (status["workers"], status["queue"], status["progress"]["pending"]) == (2, {"source": "Default", "serviceGroup": ""}, 4)
+    assert [condition(run, kind)["status"] for kind in ("Ready", "SourceValid", "JobCreated", "Progressing")] == ["False", "True", "True", "True"]
+    await world.work(run, verdict=lambda item: {2: Verdict.FAIL, 3: Verdict.ERROR}.get(item.trial or 0, Verdict.PASS))
+    world.clock._elapsed += 60
+    await world.look_at_all(2)
+    run = await world.run()
+    status = run["status"]
+    assert status["progress"] == {"total": 4, "completed": 2, "failed": 2, "pending": 0}
+    assert (status["phase"], status["activeWorkers"], status["observedGeneration"]) == ("Failed", 0, run["metadata"]["generation"])
+    assert (status["startTime"], status["completionTime"]) == ("2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z")
+    assert [condition(run, kind)["status"] for kind in ("Ready", "SourceValid", "JobCreated", "Progressing")] == ["False", "True", "True", "False"]
+    summary = status["result"]["summary"]
+    keys = ("passRate", "totalItems", "passedItems", "failedItems", "totalCost")
+    assert [summary[key] for key in keys] == ["50.0", "4", "2", "2", "0.0400"]
+    assert set(json.loads(summary["details"])) == {"scenarios", "providers", "cells", "assertions", "errors"}
+    assert (status["display"]["commit"], status["display"]["progress"]) == (status["source"]["commit"][:12], "4/4, 2 failed")
+
+
 async def test_a_failed_item_fails_the_run(world: World) -> None:
     """A run with a failing item is Failed with TestsFailed, and its counts tell failures from errors."""
     run = await started(world, trials=2)
