@@ -84,10 +84,15 @@ def wait_for(client: Client, content: Path, started: dict[str, Any]) -> int:
     """Show a run's progress on stderr until it ends, print its verdict on stdout, and return the exit code."""
     line = ProgressLine(sys.stderr)
     ended = started
-    for ended in follow(client, started):
-        line.show(ended)
-        if finished(ended):
-            break
+    try:
+        for ended in follow(client, started):
+            line.show(ended)
+            if finished(ended):
+                break
+    except KeyboardInterrupt:
+        line.clear()
+        sys.stderr.write(f"  the run goes on: arena get arun {started['metadata']['name']} --watch\n")
+        raise
     line.clear()
     directory = ContentVolume(content).run(ended["metadata"]["namespace"], ended["metadata"]["name"])
     sys.stdout.write("".join(f"{text}\n" for text in verdict_lines(ended, directory)))

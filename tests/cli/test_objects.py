@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -132,7 +133,7 @@ def test_get_watch_prints_changes(applied: Namespace) -> None:
     first = process.stdout.readline()
     applied.client.patch(ARENA_JOB, applied.name, "eval", {"metadata": {"labels": {"team": "b"}}})
     assert process.stdout.readline() == first == f"arenajob.{ARENA_JOB.group}/eval\n"
-    process.send_signal(2)
+    process.send_signal(signal.SIGINT)
     assert process.wait(30) == 130
     assert process.stderr.read() == ""
     process.stdout.close()
@@ -195,6 +196,23 @@ def test_run_without_wait_prints_the_name(namespace: Namespace) -> None:
     assert done.code == 0
     assert done.out.strip() in {run["metadata"]["name"] for run in namespace.runs()}
     assert "arena get arun" in done.err
+
+
+def test_interrupted_wait_leaves_the_run_alone(namespace: Namespace) -> None:
+    """Ctrl-c while waiting ends the command with 130 and says how to look again; the run goes on."""
+    checkout = namespace.project()
+    namespace.job()
+    environment = {**namespace.server.environment, "ARENA_NAMESPACE": namespace.name}
+    process = subprocess.Popen([*ARENA, "run", "eval", "--wait"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, text=True)
+    assert process.stderr is not None
+    assert "is not Ready" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, "")
+    assert "the run goes on: arena get arun eval-" in err
+    checkout.commit(bundle())
+    checkout.push()
+    assert namespace.ended_run(count=2)["status"]["phase"] == "Succeeded"
 
 
 def test_run_of_a_suspended_job_is_refused(namespace: Namespace) -> None:

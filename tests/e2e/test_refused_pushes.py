@@ -64,7 +64,10 @@ def push_deletion(checkout: Checkout) -> Done:
 
 REFUSALS = [
     pytest.param(Refusal(push_branch, ("only 'refs/heads/main'", "git push", "HEAD:main")), id="another branch: the command for main"),
-    pytest.param(Refusal(push_force, ("'main'", "merge instead", "arena.omnia.altairalabs.ai/allow-force=true")), id="a force push: the annotation that allows it"),
+    pytest.param(
+        Refusal(push_force, ("'main'", "merge instead", "arena.omnia.altairalabs.ai/allow-force=true")),
+        id="a force push: the annotation that allows it",
+    ),
     pytest.param(Refusal(push_deletion, ("'main'", "allow-force=true")), id="a deletion of main"),
     pytest.param(Refusal(push_forged((FILE, "..", "x")), ("prompts/..", "push again")), id="a path with .."),
     pytest.param(Refusal(push_forged((FILE, ".GIT", "x")), ("prompts/.GIT", "push again")), id="a .git in other letters"),
