@@ -87,10 +87,15 @@ def _check_turns(scenario: Scenario, problems: Problems) -> None:
     for turn in scenario.turns:
         if turn.role == "user" and not turn.content and not turn.parts:
             problems.error(turn.location, "a user's turn has neither content nor parts")
+        for part in turn.parts:
+            if part.type == "text" and not part.text:
+                problems.error(part.location, "a text part has no text")
         for key in _idle_keys(turn):
             problems.warning(turn.location, f"'{key}' of a turn has no effect: {_IDLE_KEYS[key]}")
         if turn.max_turns is not None and turn.max_turns < turn.turns:
             problems.error(turn.location, f"cannot read the turn: max_turns {turn.max_turns} is below turns {turn.turns}")
+    if not checks_of(scenario):
+        problems.note(scenario.location, f"scenario '{scenario.id}' has no checks: it passes whatever is said")
     _check_perturbations(scenario, problems)
 
 

@@ -42,7 +42,7 @@ def _node(document: Document, node: Node, key: str) -> Node:
 _ENVELOPE = Table(
     "a manifest", {"$schema": string, "apiVersion": string, "kind": name, "metadata": _METADATA, "spec": _node}, required=("kind", "metadata", "spec")
 )
-_NOT_AN_ID = re.compile(r"[/\x00-\x1f\x7f]|\A\s|\s\Z")
+_NOT_AN_ID = re.compile(r"[/\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]|\A\s|\s\Z")
 _JSON_INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
 _SURROGATES = re.compile(r"(?<!\\)\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 """An escaped character beyond 16 bits: JSON writes two escapes, YAML knows no halves."""
@@ -173,7 +173,7 @@ def read_manifest(document: Document, node: Node, kind: str) -> Manifest | None:
 
 
 def valid_id(document: Document, node: Node, ident: str) -> bool:
-    """Say whether a name can be an id: ids are parts of item ids, so `/` and control characters are refused with a problem."""
+    """Say whether a name can be an id: ids are parts of item ids, so `/`, control and invisible characters are refused with a problem."""
     if _NOT_AN_ID.search(ident):
         document.error(
             node, f"cannot use the name '{shown(ident)}': it has a slash, a control character, or a space at an end", "names become parts of item ids"

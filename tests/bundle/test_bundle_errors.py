@@ -315,6 +315,15 @@ CASES = [
         id="a scenario without task_type",
     ),
     pytest.param({S: HEAD + "  turns: []\n"}, f"{S}:2: scenario 'hello' has no turns", "it would pass without asking anything", id="no turns"),
+    pytest.param(
+        {S: HEAD + "  turns: [{role: user, parts: [{type: text}]}]\n"}, f"{S}:5: a text part has no text", "", id="a part that says nothing"
+    ),
+    pytest.param(
+        {S: HEAD.replace("hello", '"a\\u202eb"') + TURN},
+        f"{S}:2: cannot use the name 'a\u202eb': it has a slash, a control character, or a space at an end",
+        "names become parts of item ids",
+        id="a name that turns its reading direction",
+    ),
     pytest.param({S: HEAD + "  turns: [{role: user}]\n"}, f"{S}:5: a user's turn has neither content nor parts", "", id="an empty turn"),
     pytest.param(
         {S: HEAD + "  turns: [{role: usr, content: x}]\n"}, f"{S}:5: unknown role 'usr' of a turn", "did you mean 'user'?", id="an unknown role"

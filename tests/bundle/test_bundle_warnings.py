@@ -29,6 +29,7 @@ def scenario(rest: str = "", turn: str = "content: Hello") -> str:
     return f"kind: Scenario\nmetadata: {{name: hello}}\nspec:\n  task_type: assistant\n  turns: [{{role: user, {turn}}}]\n{rest}"
 
 
+CHECKED = "content: Hello, assertions: [{type: contains, params: {patterns: [hi]}}]"
 TRIGGERED = "content: Hello, assertions: [{type: guardrail_triggered, params: {validator: lenght, should_trigger: false}}]"
 
 
@@ -126,7 +127,8 @@ def test_no_effect_is_a_warning(write: Write, changes: dict[str, str], warning: 
 @pytest.mark.parametrize(
     ("changes", "note"),
     [
-        pytest.param({S: scenario("  labels: {a: b}\n")}, f"{S}:6", id="labels"),
+        pytest.param({S: scenario("  labels: {a: b}\n", CHECKED)}, f"{S}:6", id="labels"),
+        pytest.param({S: scenario()}, f"{S}:2", id="a scenario without checks"),
         pytest.param({C: PROMPT + "  system_template: x\n  media: {enabled: true}\n"}, f"{C}:6", id="media of a prompt"),
         pytest.param({C: PROMPT + "  system_template: x\n  variables: [{name: a, validation: {}}]\n"}, f"{C}:6", id="validation of a variable"),
         pytest.param({P: PROVIDER + "  base_url: https://a.example\n"}, f"{P}:5", id="an address of a mock"),

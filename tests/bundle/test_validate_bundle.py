@@ -51,7 +51,7 @@ def test_errors_warnings_and_notes(write: Write) -> None:
 
 def test_plan_problems_are_errors(write: Write) -> None:
     """What only the matrix shows, such as an unknown provider of a scenario, is an error with its line."""
-    scenario = "kind: Scenario\nmetadata: {name: hello}\nspec: {task_type: assistant, providers: [mok], turns: [{role: user, content: Hello}]}\n"
+    scenario = "kind: Scenario\nmetadata: {name: hello}\nspec: {task_type: assistant, providers: [mok], conversation_assertions: [{type: json_valid}], turns: [{role: user, content: Hello}]}\n"
     assert validate_bundle(write({"scenarios/hello.yaml": scenario})) == [
         Problem(
             Severity.ERROR, "scenarios/hello.yaml", 2, "cannot run scenario 'hello': the bundle does not have provider 'mok'", "did you mean 'mock'?"
