@@ -135,6 +135,8 @@ class Latency:
         for when, name in started_workers(self._log):
             if name.startswith(times.run["metadata"]["name"]):
                 times.note("worker started", when)
+        if unseen := [step for step in STEPS if step not in times.steps]:
+            raise BenchFailed(f"cannot time push {number}: '{unseen[0]}' was not seen")
         return times
 
     def close(self) -> None:
