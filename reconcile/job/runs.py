@@ -14,6 +14,9 @@ from reconcile.kinds.reasons import EventReason
 from reconcile.naming import MAX_LABEL, fit, run_names
 from reconcile.runtime.reconciler import Pass
 
+SHOWN_ACTIVE = 1024
+"""The newest active runs that a status lists; `activeCount` counts them all."""
+
 
 class JobRuns:
     """The runs that a job's pass sees and makes, oldest first."""
@@ -74,7 +77,7 @@ class JobRuns:
         newest = self._newest(status.get("lastRunRef") or {})
         if newest is not None:
             status["lastRunRef"] = _reference(newest)
-        status["active"] = [_reference(run) for run in self.active]
+        status["active"] = [_reference(run) for run in self.active[-SHOWN_ACTIVE:]]
         status["activeCount"] = len(self.active)
 
 
