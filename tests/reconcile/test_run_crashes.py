@@ -129,6 +129,47 @@ async def test_failed_workers_and_a_lost_queue_end_the_run(world: World, monkeyp
     assert (condition(run)["reason"], summary["passedItems"], summary["failedItems"]) == ("WorkersFailed", "1", "3")
 
 
+async def test_no_worker_before_the_put_is_complete(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A put that was cut off between two chunks has no Job; the next pass puts the rest, and every item is there once."""
+    await world.project_with()
+    await world.job(trials=1200)
+    monkeypatch.setattr(world.queue, "put", dying(world.queue.put, before=False, passed_over=1))
+    with pytest.raises(ProcessDied):
+        await world.look_at_all(2)
+    run = await world.run()
+    assert (await world.worker_jobs(), run["status"]["phase"]) == ([], "Pending")
+    await world.look_at_all(2)
+    state = await world.queue.state(run["metadata"]["uid"])
+    assert (state.complete, state.queued, len(await world.worker_jobs())) == (True, 1200, 1)
+
+
+async def test_a_second_settling_writes_equal_bytes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A controller that dies between the files and the status leaves the next one the same files to write, at any later time."""
+    run = await started(world, trials=3)
+    await world.work(run, verdict=lambda item: Verdict.FAIL if item.trial == 2 else Verdict.PASS)
+    monkeypatch.setattr(world.cluster, "patch_status", dying(world.cluster.patch_status, before=True, when=writes("result")))
+    with pytest.raises(ProcessDied):
+        await world.look_at_all()
+    directory = world.volume.run(NAMESPACE, run["metadata"]["name"])
+    names = ("results.jsonl", "summary.json", "junit.xml", "report.md")
+    before = [(directory / name).read_bytes() for name in names]
+    world.clock._elapsed += 3600
+    await world.look_at_all()
+    assert (await world.run())["status"]["phase"] == "Failed"
+    assert [(directory / name).read_bytes() for name in names] == before
+
+
+async def test_an_ended_run_gets_no_workers(world: World) -> None:
+    """A terminal phase is final: a Job that goes afterwards is not made again, and the keys stay gone."""
+    run = await started(world)
+    await world.work(run)
+    await world.look_at_all(2)
+    await world.cluster.delete(JOB, NAMESPACE, (await world.worker_jobs())[0]["metadata"]["name"])
+    await world.look_at_all(2)
+    assert (await world.worker_jobs(), await world.queue.runs()) == ([], [])
+    assert (await world.run())["status"]["phase"] == "Succeeded"
+
+
 async def test_workers_of_another_version_are_named(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run whose plan was made by an engine that cannot be had any more fails with WorkersFailed, naming the version."""
     monkeypatch.setattr("engine.plan.ENGINE_VERSION", "0.0.1-before")

@@ -1,6 +1,8 @@
 """ArenaRun from Pending to a verdict, one rule a test."""
 
+import asyncio
 import json
+import subprocess
 
 import pytest
 
@@ -103,10 +105,16 @@ async def test_a_waiting_run_tests_the_commit_of_its_start(world: World) -> None
 
 
 async def test_a_pinned_commit_survives_a_force_push(world: World) -> None:
-    """The keep-ref holds the commit of a run that is going, whatever happens to main."""
+    """The keep-ref holds the commit of a run that is going, whatever happens to main: no gc takes it, and a lost snapshot comes back."""
     run = await started(world)
-    pins = await world.repositories.pins(world.project)
-    assert pins == {run["metadata"]["uid"]: run["status"]["source"]["commit"]}
+    commit = run["status"]["source"]["commit"]
+    assert await world.repositories.pins(world.project) == {run["metadata"]["uid"]: commit}
+    await world.force_push({**BUNDLE, "NOTES": "another history"})
+    await asyncio.to_thread(subprocess.run, ["git", "-C", str(world.volume.repository(world.project)), "gc", "-q", "--prune=now"], check=True)
+    await world.snapshots.remove_all(world.project)
+    await world.look_at_all(2)
+    assert await world.snapshots.find(world.project, commit) is not None
+    assert (await world.run())["status"]["phase"] == "Running"
 
 
 async def test_a_lost_snapshot_is_exported_again(world: World) -> None:
