@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from reconcile.cluster.port import ARENA_PROJECT, CONFIG_MAP
-from tests.reconcile.conftest import BUNDLE, NAMESPACE, World, condition
+from tests.reconcile.conftest import BUNDLE, NAMESPACE, ProcessDied, World, condition, dying
 
 SEED = {"hosted": {"seed": {"configMap": {"name": "starter"}}}}
 
@@ -68,6 +68,23 @@ async def test_a_seed_that_cannot_be_made(world: World, data: dict[str, str] | N
     found = await project(world)
     assert (condition(found)["reason"], cause in condition(found)["message"]) == ("SeedFailed", True), condition(found)["message"]
     assert await world.repositories.head(world.project) is None
+
+
+@pytest.mark.parametrize("before", [pytest.param(True, id="before"), pytest.param(False, id="after")])
+@pytest.mark.parametrize("step", ["create", "seed", "export", "set_head", "patch_status", "prune", "maintain"])
+async def test_a_first_look_that_was_cut_off_is_finished(world: World, monkeypatch: pytest.MonkeyPatch, step: str, *, before: bool) -> None:
+    """Wherever a controller dies in a project's first pass, the next one brings it to Ready, with one seed commit and one snapshot."""
+    await config_map(world, **{"config.arena.yaml": "a"})
+    await world.apply(ARENA_PROJECT, "src", SEED)
+    owners: dict[str, Any] = {"export": world.snapshots, "set_head": world.snapshots, "prune": world.snapshots, "patch_status": world.cluster}
+    owner = owners.get(step, world.repositories)
+    monkeypatch.setattr(owner, step, dying(getattr(owner, step), before=before))
+    with pytest.raises(ProcessDied):
+        await world.look(ARENA_PROJECT, "src")
+    found = await project(world)
+    assert (condition(found)["status"], found["status"]["snapshots"]["count"]) == ("True", 1)
+    head = found["status"]["head"]["commit"]
+    assert (await world.repositories.head(world.project), await world.snapshots.head(world.project)) == (head, head)
 
 
 async def test_a_sync_request_is_answered(world: World) -> None:
