@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from gitops.content import ContentVolume, ProjectKey
+from gitops.content import ContentVolume, ProjectKey, is_full_commit
 from gitops.errors import SeedFailed, SnapshotUnexportable, StorageFailed
 from gitops.repositories import Repositories
 from gitops.snapshots import Snapshots
@@ -133,7 +133,7 @@ class ProjectReconciler:
         async def needed() -> set[str]:
             head = await self._repositories.head(project)
             runs = (await scope.cluster.list(ARENA_RUN, project.namespace)).items
-            return {run["status"]["source"]["commit"] for run in runs if _needs_source(run, project)} | ({head} if head else set())
+            return {commit for run in runs if (commit := _named_commit(run, project))} | ({head} if head else set())
 
         usage = await self._snapshots.prune(project, needed=needed, retain=spec.snapshots.retain)
         scope.status["snapshots"] = {"count": usage.count, "bytes": usage.bytes}
@@ -161,6 +161,15 @@ def _needs_source(run: Mapping[str, Any], project: ProjectKey) -> bool:
     status = run.get("status") or {}
     of_project = run["spec"]["template"]["sourceRef"]["name"] == project.name
     return of_project and "source" in status and status.get("phase") not in TERMINAL_PHASES
+
+
+def _named_commit(run: Mapping[str, Any], project: ProjectKey) -> str:
+    """Return the commit whose files a run that has not ended needs: the pinned one, or the SHA that it will pin; "" when it names none yet."""
+    if _needs_source(run, project):
+        return str(run["status"]["source"]["commit"])
+    template, phase = run["spec"]["template"], (run.get("status") or {}).get("phase")
+    waits = template["sourceRef"]["name"] == project.name and phase not in TERMINAL_PHASES
+    return ref if waits and is_full_commit(ref := template.get("ref") or "") else ""
 
 
 def seed_files(config_map: Mapping[str, Any], source: SeedConfigMap) -> dict[str, bytes]:

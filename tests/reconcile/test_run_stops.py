@@ -191,6 +191,16 @@ async def test_retention_never_takes_the_snapshot_of_a_run(world: World) -> None
     assert len(versions) == 2
 
 
+async def test_retention_keeps_what_a_waiting_run_names(world: World) -> None:
+    """The snapshot of a SHA that a run which has not begun will pin is not removed meanwhile."""
+    commit = await world.project_with(snapshots={"retain": 0})
+    await world.job(ref=commit)
+    await world.controllers["ArenaJob"].pass_over(_key("eval"))
+    await world.commit({**BUNDLE, "NOTES": "x"})
+    await world.look(ARENA_PROJECT, "src")
+    assert await world.snapshots.find(world.project, commit) is not None
+
+
 def _key(name: str) -> ObjectKey:
     return ObjectKey(NAMESPACE, name)
 
