@@ -48,7 +48,7 @@ class ProjectReconciler:
             return await self._remove(scope, project, spec)
         fields = unsupported_fields("ArenaProject", scope.obj["spec"])
         if fields or spec.hosted is None:
-            raise Stalled(ProjectReason.NOT_SUPPORTED, f"not supported yet: {', '.join(f'spec.{field}' for field in fields)}")
+            raise Stalled(ProjectReason.NOT_SUPPORTED, f"not supported yet: {', '.join(fields)}")
         await scope.add_finalizer(PROJECT_FINALIZER)
         self._describe(scope, project)
         if spec.suspend:

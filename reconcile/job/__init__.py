@@ -89,4 +89,4 @@ def _check(raw: Mapping[str, Any], spec: ArenaJobSpec) -> None:
         if invalid:
             raise Stalled(JobReason.INVALID_SPEC, f"{invalid[0].path}: {invalid[0].message}")
         fields = unsupported_fields("ArenaJob", raw)
-        raise Stalled(JobReason.NOT_SUPPORTED, f"not supported yet: {', '.join(f'spec.{field}' for field in fields)}")
+        raise Stalled(JobReason.NOT_SUPPORTED, f"not supported yet: {', '.join(fields)}")

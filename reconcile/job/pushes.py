@@ -78,9 +78,9 @@ class PushWatch:
             old = ((run.get("status") or {}).get("source") or {}).get("commit") or run["spec"]["template"].get("ref", "")
             await self._superseded(f"commit {old[:12]} is superseded by {commit[:12]}: run {run['metadata']['name']} is cancelled")
 
-    async def _say_passed_over(self, old: str | None, new: str) -> None:
+    async def _say_passed_over(self, old: str, new: str) -> None:
         """Say which commits get no run of their own, because a newer one was there when somebody looked."""
-        passed = await self._repositories.passed_over(self._project, old, new) if old else []
+        passed = await self._repositories.passed_over(self._project, old, new)
         if passed:
             await self._superseded(f"superseded by {new[:12]} before they ran: {', '.join(commit[:12] for commit in passed)}")
 
@@ -93,16 +93,13 @@ class PushWatch:
     def _first_seen(self, resolved: ResolvedRef) -> Mapping[str, Any] | None:
         """Return the commit that the job's first run pinned: that run counts as its commit's run.
 
-        Where every run is gone, what is there now counts as seen: removing runs starts none.
+        Where every run is gone, or was refused before it pinned a commit, what is there now counts as seen: neither removing a run nor refusing one
+        starts another.
         """
-        if not self._runs.all:
-            return {"ref": resolved.ref, "commit": resolved.commit, "count": 0}
         pinned = [run["status"]["source"]["commit"] for run in self._runs.all if (run.get("status") or {}).get("source")]
         if pinned:
             return {"ref": resolved.ref, "commit": pinned[0], "count": 0}
-        ended = all(finished(run) for run in self._runs.all)
-        # A first run that was refused before it pinned a commit holds no push back: everything in the tree is new.
-        return {"ref": resolved.ref, "commit": None, "count": 0} if ended else None
+        return {"ref": resolved.ref, "commit": resolved.commit, "count": 0} if all(finished(run) for run in self._runs.all) else None
 
     def _remember(self, push: Mapping[str, Any]) -> None:
         others = [other for other in self._scope.status.get("lastPush", []) if other["ref"] != push["ref"]]

@@ -18,7 +18,7 @@ from foundation.crash import crash_point
 from foundation.errors import ArenaError
 from foundation.files import write_file
 from gitops.storage_errors import storage
-from reconcile.cluster.port import ARENA_RUN, WORKSPACE
+from reconcile.cluster.port import ARENA_RUN
 from reconcile.errors import Waiting
 from reconcile.kinds.admission import spec_problems
 from reconcile.kinds.not_supported import unsupported_fields
@@ -28,6 +28,7 @@ from reconcile.run.mocking import mock_override
 from reconcile.run.ownership import Owner, claim, move_aside
 from reconcile.run.providers import resolve_providers
 from reconcile.run.scope import RunRefused, RunScope
+from reconcile.run.workspace import find_workspace
 
 SHOWN_WARNINGS = 10
 
@@ -54,7 +55,7 @@ async def check_template(run: RunScope) -> None:
     if fields:
         raise RunRefused(
             RunReason.NOT_SUPPORTED,
-            f"not supported yet: {', '.join(f'spec.{field}' for field in fields)}",
+            f"not supported yet: {', '.join(fields)}",
             hint="leave the field out, or wait for the release that brings it",
         )
     await _check_workspace(run)
@@ -75,15 +76,10 @@ def _problem(run: RunScope) -> Problem | None:
 
 async def _check_workspace(run: RunScope) -> None:
     """A Workspace's quotas and services would bind the run, and nothing honours them yet."""
-    for workspace in (await run.cluster.list(WORKSPACE)).items:
-        if workspace["spec"].get("namespace", {}).get("name") != run.namespace:
-            continue
-        fields = unsupported_fields("Workspace", workspace["spec"])
-        if fields:
-            raise RunRefused(
-                RunReason.NOT_SUPPORTED,
-                f"Workspace '{workspace['metadata']['name']}' sets what is not supported yet: {', '.join(f'spec.{field}' for field in fields)}",
-            )
+    workspace = await find_workspace(run.cluster, run.namespace)
+    fields = unsupported_fields("Workspace", workspace["spec"]) if workspace else []
+    if workspace and fields:
+        raise RunRefused(RunReason.NOT_SUPPORTED, f"Workspace '{workspace['metadata']['name']}' sets what is not supported yet: {', '.join(fields)}")
 
 
 async def make_the_plan(run: RunScope) -> None:

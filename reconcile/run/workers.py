@@ -82,9 +82,9 @@ def _show_started(run: RunScope, job: Object) -> None:
 
 
 def _workers(run: RunScope) -> int:
-    """Return how many workers the run gets: what it asks for, within this installation's limit and never more than it has items."""
-    limits = [run.template.workers.replicas, len(run.planned().items), *([run.world.max_workers] if run.world.max_workers else [])]
-    return max(1, min(limits))
+    """Return how many workers the run gets: what it asks for, within this installation's limit."""
+    asked, limit = run.template.workers.replicas, run.world.max_workers
+    return min(asked, limit) if limit else asked
 
 
 def _spec(run: RunScope) -> WorkerSpec:

@@ -74,13 +74,24 @@ async def test_refused_by_name(world: World, files: Mapping[str, str], spec: Map
     assert "result" not in run["status"]
 
 
-async def test_a_workspace_with_quotas_is_not_supported(world: World) -> None:
+@pytest.mark.parametrize(
+    ("name", "label", "refused"),
+    [
+        pytest.param("arena", None, True, id="the workspace of the namespace's own name"),
+        pytest.param("team", "team", True, id="the workspace that the namespace's label names"),
+        pytest.param("arena", "team", False, id="the label goes before the name"),
+        pytest.param("other", None, False, id="another workspace"),
+    ],
+)
+async def test_a_workspace_with_quotas_is_not_supported(world: World, name: str, label: str | None, *, refused: bool) -> None:
     """A run in a namespace whose Workspace sets what nothing honours yet is refused, naming the field."""
+    labels = {"omnia.altairalabs.ai/workspace": label} if label else {}
+    await world.cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "arena", "labels": labels}})
     await world.cluster.create(
         {
             "apiVersion": WORKSPACE.api_version,
             "kind": "Workspace",
-            "metadata": {"name": "arena"},
+            "metadata": {"name": name},
             "spec": {"namespace": {"name": "arena"}, "quotas": {"arena": {"maxConcurrentJobs": 1}}},
         },
     )
@@ -88,7 +99,7 @@ async def test_a_workspace_with_quotas_is_not_supported(world: World) -> None:
     await world.job()
     await world.look_at_all(2)
     ready = condition(await world.run())
-    assert (ready["reason"], "spec.quotas" in ready["message"]) == ("NotSupported", True)
+    assert (ready["reason"] == "NotSupported", "spec.quotas" in ready["message"]) == (refused, refused)
 
 
 @pytest.mark.parametrize(
