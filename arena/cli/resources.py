@@ -1,8 +1,7 @@
 """`arena get`, `describe`, `apply` and `delete`: the objects of a running server, as kubectl shows them."""
 
-import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,9 +12,9 @@ from arena import settings
 from arena.cli.applying import apply_object
 from arena.cli.client import Client, ServerRefused
 from arena.cli.describing import describe_object
-from arena.cli.listing import cells, columns_of, qualified
+from arena.cli.listing import qualified
 from arena.cli.options import DEFAULT_STATE, Format, Namespace, Output, State, flag, state_directory
-from arena.cli.screen import table
+from arena.cli.printing import ObjectPrinter
 from arena.errors import UsageError
 from reconcile.cluster.port import EVENT, KINDS, ResourceKind
 
@@ -51,46 +50,19 @@ def get(  # noqa: PLR0913 - one parameter an option
     """Print objects as a table, YAML, JSON or names."""
     resource, wanted = find_kind(kind, name)
     client = Client.of(state_directory(state))
+    printer = ObjectPrinter(resource, output)
     if wanted:
         found = client.get(resource, namespace, wanted)
-        listing: dict[str, Any] = {
-            "apiVersion": "v1",
-            "kind": "List",
-            "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
-            "items": [found],
-        }
+        version = found["metadata"]["resourceVersion"]
+        printer.print_objects([found])
     else:
         listing = client.list(resource, namespace, selector)
-    _print(resource, listing, output, single=bool(wanted))
+        version = listing["metadata"]["resourceVersion"]
+        printer.print_list(listing)
     if watch:
-        changes = client.watch(resource, namespace, listing["metadata"]["resourceVersion"], selector)
-        _follow(resource, (changed for _, changed in changes if wanted in {"", changed["metadata"]["name"]}), output)
-
-
-def _print(kind: ResourceKind, listing: dict[str, Any], output: Format, *, single: bool) -> None:
-    items: list[dict[str, Any]] = listing["items"]
-    match output:
-        case Format.JSON:
-            sys.stdout.write(json.dumps(items[0] if single else listing, indent=2, ensure_ascii=False) + "\n")
-        case Format.YAML:
-            sys.stdout.write(yaml.safe_dump(items[0] if single else listing, sort_keys=False, allow_unicode=True))
-        case Format.NAME:
-            sys.stdout.writelines(f"{qualified(kind)}/{item['metadata']['name']}\n" for item in items)
-        case _ if items:
-            columns = columns_of(kind, wide=output is Format.WIDE)
-            sys.stdout.write(table([column.name.upper() for column in columns], [cells(columns, item) for item in items]))
-        case _:
-            sys.stderr.write(f"No {kind.plural} found.\n")
-
-
-def _follow(kind: ResourceKind, changes: Iterable[dict[str, Any]], output: Format) -> None:
-    columns = columns_of(kind, wide=output is Format.WIDE)
-    for changed in changes:
-        if output in {Format.TABLE, Format.WIDE}:
-            sys.stdout.write("   ".join(cells(columns, changed)) + "\n")
-        else:
-            _print(kind, {"items": [changed]}, output, single=True)
-        sys.stdout.flush()
+        for _, changed in client.watch(resource, namespace, version, selector):
+            if wanted in {"", changed["metadata"]["name"]}:
+                printer.print_objects([changed])
 
 
 def describe(kind: Kind, name: Name = "", namespace: Namespace = "default", state: State = DEFAULT_STATE) -> None:

@@ -54,12 +54,12 @@ class Spare:
         self._pipe = -1
 
     async def prepare(self) -> None:
-        """See to it that a process waits. Idempotent.
+        """See to it that a process waits. Idempotent. One that failed before it had a command would fail again, so none is started after it.
 
         Raises:
             OSError: none could be started.
         """
-        if self._child is not None and self._child.returncode is None:
+        if self._child is not None and (self._child.returncode is None or self._child.returncode > 0):
             return
         self.dismiss()
         reader, self._pipe = os.pipe()

@@ -125,14 +125,17 @@ def test_get_of_a_missing_object(applied: Namespace) -> None:
 
 def test_get_watch_prints_changes(applied: Namespace) -> None:
     """--watch goes on after the list with a line for each change, until it is interrupted."""
-    words = [*ARENA, "get", "aj", "--watch", "-o", "name"]
+    words = [*ARENA, "get", "aj", "--watch"]
     environment = {**applied.server.environment, "ARENA_NAMESPACE": applied.name}
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, text=True)
     assert process.stdout is not None
     assert process.stderr is not None
-    first = process.stdout.readline()
-    applied.client.patch(ARENA_JOB, applied.name, "eval", {"metadata": {"labels": {"team": "b"}}})
-    assert process.stdout.readline() == first == f"arenajob.{ARENA_JOB.group}/eval\n"
+    header, first = process.stdout.readline(), process.stdout.readline()
+    applied.client.patch(ARENA_JOB, applied.name, "eval", {"spec": {"type": "loadtest"}})
+    while "loadtest" not in (changed := process.stdout.readline()):
+        assert changed.startswith("eval   support   evaluation")
+    assert first.startswith("eval   support   evaluation")
+    assert changed[header.index("ACTIVE")].isdigit(), "a change stands below the columns of the list"
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 130
     assert process.stderr.read() == ""
@@ -290,12 +293,12 @@ def look(screen: str) -> str:
 def test_progress_on_a_terminal(namespace: Namespace, screen: str, tmp_path: Path) -> None:
     """`run --wait` on a terminal rewrites one line: bar, counts, failures, spend of the budget, time left; the verdict takes its place."""
     checkout = namespace.project()
-    files = dict(bundle(trials=30, latency_ms=400, scenarios=2))
-    files["scenarios/s1.yaml"] = files["scenarios/s1.yaml"].replace("30 days", "90 days").replace("trials: 30", "trials: 5")
+    files = dict(bundle(trials=16, latency_ms=400, scenarios=2))
+    files["scenarios/s1.yaml"] = files["scenarios/s1.yaml"].replace("30 days", "90 days").replace("trials: 16", "trials: 3")
     files["providers/model.yaml"] += "  pricing:\n    input_cost_per_1k: 0.5\n    output_cost_per_1k: 1.5\n"
     checkout.commit(files)
     checkout.push()
-    namespace.job(spec={"budgetLimit": "5.00", "workers": {"concurrency": 3}})
+    namespace.job(spec={"budgetLimit": "5.00", "workers": {"concurrency": 2}})
     namespace.ended_run()
     variables = {"ARENA_STATE": str(namespace.server.state.root), "ARENA_NAMESPACE": namespace.name}
     script = tmp_path / "run.sh"
@@ -309,7 +312,7 @@ def test_progress_on_a_terminal(namespace: Namespace, screen: str, tmp_path: Pat
 
     shown = until(moving, "a moving progress line")
     line = next(line for line in shown.splitlines() if "█" in line)
-    assert "/35" in line
+    assert "/19" in line
     assert " of $5.00" in line
     assert shown.count("█" * 2) <= line.count("█" * 2) + 1
     ended = until(lambda: text if "exit 1" in (text := look(screen)) else None, "the verdict")

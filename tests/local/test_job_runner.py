@@ -263,6 +263,18 @@ async def test_waiting_process_is_not_for_every_command(tmp_path: Path, change: 
     assert await asyncio.wait_for(child.wait(), 20) == 3
 
 
+async def test_process_that_cannot_wait_is_not_started_again(tmp_path: Path) -> None:
+    """A program that fails at its start is tried once; commands then get processes of their own."""
+    spare = Spare((sys.executable, "-c", "raise SystemExit(7)"), os.environ)
+    await spare.prepare()
+    child = spare._child
+    assert child is not None
+    await asyncio.wait_for(child.wait(), 20)
+    await spare.prepare()
+    assert spare._child is child
+    assert spare.take(Ready(tmp_path).command) is None
+
+
 async def test_waiting_process_ends_with_its_server(tmp_path: Path) -> None:
     """A waiting process whose order can never come, because the pipe is closed, ends by itself."""
     ready = Ready(tmp_path)
