@@ -112,21 +112,21 @@ class LocalArena:
             installation=self._state.installation(),
             max_workers=self._settings.max_workers,
         )
-        controllers = self._controllers(parts, world)
-        async with asyncio.TaskGroup() as group:
-            background = [group.create_task(controller.run()) for controller in controllers]
-            background += [group.create_task(runner.run()), group.create_task(Sweep(parts.cluster, world, self._clock).run())]
-            if not self._settings.redis_url:
-                background.append(group.create_task(self._queue_server.supervise()))
-            with _stop_on_signals(server):
-                serving = group.create_task(server.serve(sockets=[listener]))
-                await server.ready.wait()
-                self._state.publish(parts.url, "" if self._settings.redis_url else parts.queue_url)
-                ready(parts.url)
-                await serving
-            for task in background:
-                task.cancel()
-            await asyncio.wait(background)
+        duties = [controller.run for controller in self._controllers(parts, world)]
+        duties += [runner.run, Sweep(parts.cluster, world, self._clock).run]
+        duties += [] if self._settings.redis_url else [self._queue_server.supervise]
+        try:
+            async with asyncio.TaskGroup() as group:
+                background = [group.create_task(duty()) for duty in duties]
+                with _stop_on_signals(server):
+                    serving = group.create_task(server.serve(sockets=[listener]))
+                    await server.ready.wait()
+                    self._state.publish(parts.url, "" if self._settings.redis_url else parts.queue_url)
+                    ready(parts.url)
+                    await serving
+                for task in background:
+                    task.cancel()
+        finally:
             await runner.stop()
 
     def _controllers(self, parts: "_Parts", world: RunWorld) -> list[Controller]:

@@ -15,6 +15,7 @@ from arena.cli.describing import describe_object
 from arena.cli.listing import qualified
 from arena.cli.options import DEFAULT_STATE, Format, Namespace, Output, State, flag, state_directory
 from arena.cli.printing import ObjectPrinter
+from arena.cli.screen import print_error
 from arena.errors import UsageError
 from reconcile.cluster.port import EVENT, KINDS, ResourceKind
 
@@ -87,7 +88,7 @@ def apply(filename: Files, namespace: Namespace = "default", state: State = DEFA
             sys.stdout.write(f"{qualified(kind)}/{document['metadata']['name']} {change}\n")
         except ServerRefused as error:
             refused += 1
-            sys.stderr.write(f"error: {source}: {error.message}\n")
+            print_error(UsageError(f"{source}: {error.message}", hint=error.hint))
     if refused:
         raise UsageError(f"cannot apply {refused} of the objects")
 
