@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.installation import ARENA, Done, clean_environment, descendants, run_command, serving
+from tests.e2e.bundles import bundle
+from tests.e2e.installation import ARENA, Done, Namespace, clean_environment, descendants, run_command, serving
 
 pytestmark = pytest.mark.e2e
 
@@ -95,12 +96,13 @@ def test_store_of_a_newer_program(used_state: Path, tmp_path: Path) -> None:
     assert_refused(start(state, tmp_path / "home"), state, "newer")
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Mount a file system of 1 MiB."""
+@pytest.fixture(params=["1m"])
+def small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """Mount a file system of a few MiB; 1 where a test says nothing else."""
     folder = tmp_path / "small"
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], capture_output=True, text=True, check=False)
+    options = f"size={request.param}"
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], capture_output=True, text=True, check=False)
     if mounted.returncode:
         pytest.skip(f"cannot mount a tmpfs: {mounted.stderr.strip()}")
     yield folder
@@ -120,6 +122,31 @@ def test_disk_that_fills_up_while_starting(small_disk: Path, tmp_path: Path) -> 
     done = start(small_disk / "state", tmp_path / "home")
     assert_refused(done, small_disk / "state")
     assert "space" in done.err or "full" in done.err, done.err
+
+
+@pytest.mark.parametrize("small_disk", ["24m"], indirect=True)
+def test_disk_that_fills_up_under_a_server(small_disk: Path, tmp_path: Path) -> None:
+    """While the disk is full, applies and pushes are refused in words and reads work; when there is room again, everything goes on."""
+    with serving(small_disk / "state", tmp_path / "home") as server:
+        namespace = Namespace(server, "default", tmp_path)
+        checkout = namespace.project()
+        checkout.commit(bundle())
+        assert checkout.push().code == 0
+        namespace.job(spec={"onPush": {}})
+        namespace.ended_run()
+        with pytest.raises(OSError, match="No space left"):
+            (small_disk / "ballast").write_bytes(bytes(64 * 1024 * 1024))
+        big = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: big}}\ndata: {{a: {'b' * 200_000}}}\n"
+        applied = namespace.arena("apply", "-f", "-", text=big)
+        assert (applied.code, "the disk is full" in applied.err, "hint: free space" in applied.err) == (2, True, True)
+        checkout.commit(bundle(answer="for 30 days"))
+        pushed = checkout.push()
+        assert pushed.code != 0
+        assert "no space left on device" in pushed.err
+        assert namespace.arena("get", "arenaprojects").code == 0
+        (small_disk / "ballast").unlink()
+        assert checkout.push().code == 0
+        assert namespace.ended_run(count=2)["status"]["phase"] == "Succeeded"
 
 
 def test_read_only_state(used_state: Path, tmp_path: Path) -> None:
