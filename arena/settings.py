@@ -35,12 +35,18 @@ JOBS = "ARENA_JOBS"
 OUT = "ARENA_OUT"
 EVAL_OUTPUT = "ARENA_EVAL_OUTPUT"
 
+_CRASH_AT = "ARENA_CRASH_AT"
 _NO_COLOR = "NO_COLOR"
 
 
 def colours_wanted() -> bool:
     """Say whether a terminal may get colours: NO_COLOR is absent or empty (no-color.org)."""
     return not os.environ.get(_NO_COLOR)
+
+
+def crash_at() -> str:
+    """Return the crash point that a test arms this process with, "" for none; worker processes inherit it."""
+    return os.environ.get(_CRASH_AT, "")
 
 
 def replace_environment(variables: Mapping[str, str]) -> None:

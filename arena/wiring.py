@@ -72,9 +72,13 @@ class LocalArena:
 
         Raises:
             UsageError: the port is taken.
+            CancelledError: SIGTERM came before everything was up.
             GitFailed: git is missing or too old.
             QueueUnavailable, StoreUnavailable: a part cannot start; the message says why.
         """
+        starting = asyncio.current_task()
+        if starting is not None:  # until there is a server to stop, SIGTERM ends the start, and what it has started ends with it
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, starting.cancel)
         async with contextlib.AsyncExitStack() as stack:
             listener = stack.enter_context(contextlib.closing(_listen(self._settings.host, self._settings.port)))
             host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host

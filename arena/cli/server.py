@@ -1,6 +1,7 @@
 """`arena up`: the whole installation in one process, until it is interrupted."""
 
 import asyncio
+import contextlib
 import os
 import shlex
 import sys
@@ -14,6 +15,7 @@ from arena.cli.options import DEFAULT_STATE, State, state_directory
 from arena.cli.screen import drop_output, paint
 from arena.local.state import StateDirectory
 from arena.logging import LogLevel, configure_logging
+from foundation.crash import arm
 
 DEFAULT_PORT = 7420
 
@@ -42,13 +44,14 @@ def up(
 ) -> None:
     """Start the local installation: git server, controllers, queue and workers."""
     configure_logging(log_level)
+    arm(settings.crash_at())
     directory = state_directory(state)
     directory.prepare()
     with directory.lock():
         from arena.wiring import LocalArena, LocalSettings  # noqa: PLC0415 - the whole house, only when it is started
 
         arena = LocalArena(directory, LocalSettings(host, port, max_workers, redis_url))
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with contextlib.suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(arena.run(lambda url: _welcome(url, directory)))
 
 

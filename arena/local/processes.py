@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from arena.local.spare import Command, Spare, spawn
+from foundation.crash import crash_point
 from foundation.files import write_file
 
 
@@ -78,6 +79,7 @@ class Processes:
         child = (self._spare.take(command) if self._spare else None) or await spawn(command)
         self._children[uid, record.index] = child
         started = replace(record, pid=child.pid, started=start_time(child.pid) or 0)
+        crash_point("workers.process_started")
         self.save(uid, started)
         return started
 

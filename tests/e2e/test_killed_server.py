@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import pytest
 from arena.local.processes import Processes
 from reconcile.cluster.port import ARENA_RUN
 from tests.e2e.bundles import bundle
-from tests.e2e.installation import Namespace, Server, descendants, until
+from tests.e2e.installation import ARENA, Namespace, Server, clean_environment, descendants, until
 
 pytestmark = pytest.mark.e2e
 ITEMS = 80
@@ -125,6 +126,19 @@ def test_clean_stop_in_the_middle_of_a_run(folders: tuple[Path, Path], number: s
         assert_whole(Namespace(second, "default", home / "eve"))
     finally:
         second.stop()
+
+
+def test_stop_while_starting(folders: tuple[Path, Path]) -> None:
+    """A server that is told to stop before it is up leaves nothing behind, not even the queue server that it had just started."""
+    state, home = folders
+    process = subprocess.Popen(
+        [*ARENA, "up", "--port", "0", "--state", str(state)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment(home)
+    )
+    until(lambda: descendants(f"{state}/queue"), "the queue server to start")
+    process.terminate()
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (0, b"")
+    assert until(lambda: descendants(str(state)) == [], "every process to end", deadline_s=10)
 
 
 def test_killed_worker_is_replaced(folders: tuple[Path, Path]) -> None:
