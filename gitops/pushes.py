@@ -146,7 +146,7 @@ class Pushes:
         except TimeoutError as error:
             cause = f"it took longer than {self.limits.check_s:g} s"
             raise PushRefused(f"cannot check the push: {cause}", hint="push the history in parts") from error
-        crash_point("push.checked.before-answer")
+        crash_point("push.checked")
 
     async def _notify(self, project: ProjectKey, before: str | None) -> None:
         with contextlib.suppress(UnknownProject):
@@ -154,7 +154,7 @@ class Pushes:
             if after == before:
                 return
             log.info("push accepted", project=str(project), old=before, new=after)
-            crash_point("push.received.before-notify")
+            crash_point("push.received")
             try:
                 async with asyncio.timeout(self.limits.notify_s):
                     await self.on_change(project)
@@ -186,7 +186,7 @@ async def _feed(process: GitProcess, body: RequestBody, incoming: _Incoming, fed
             raise _PackTooLarge
         await process.write(portion)
     fed.set()
-    crash_point("push.body.received")
+    crash_point("push.body_received")
     process.close_stdin()
     # From here on the client may leave: its push is complete and is decided without it.
     await body.wait_for_disconnect()

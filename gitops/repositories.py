@@ -269,6 +269,7 @@ class Repositories:
         def move() -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             path.rename(target)
+            crash_point("repository.moved")
             sync_directory(target.parent)
             sync_directory(path.parent)
 

@@ -42,14 +42,14 @@ def seed_main(repository: Repo, files: Mapping[str, bytes], *, author: str, time
     tree = _add_tree(files, objects)
     _check(objects, tree)
     commit = objects.add(_commit(tree, author, time))
-    crash_point("seed.objects.before")
+    crash_point("seed.checked")
     store = repository.object_store
     store.fsync_object_files = True
     store.add_objects([(found, None) for found in objects.found.values()])
     sync_directory(Path(os.fsdecode(repository.controldir())) / "objects" / "pack")
-    crash_point("seed.objects.written")
+    crash_point("seed.objects_written")
     repository.refs.set_if_equals(MAIN, ZERO_SHA, commit)
-    crash_point("seed.ref.written")
+    crash_point("seed.ref_written")
     winner = read_main(repository)
     if winner is None:
         raise SeedFailed("cannot seed the repository: its main branch could not be written")

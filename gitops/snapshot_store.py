@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
+from foundation.crash import crash_point
 from foundation.files import TEMPORARY_PREFIX, sync_directory
 from gitops.content import is_full_commit
 from gitops.snapshot_disk import remove_tree, set_aside
@@ -81,6 +82,7 @@ class SnapshotStore:
             self.manifest(commit).unlink(missing_ok=True)
             if self.is_present(commit):
                 set_aside(self.snapshot(commit), self._trash)
+            crash_point("prune.set_aside")
         present = set(self.commits())
         for commit in self._names(self._manifests, _MANIFEST_SUFFIX):
             if commit not in present:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from foundation.crash import crash_point
 from gitops.content import ContentVolume, ProjectKey, is_full_commit
 from gitops.errors import SeedFailed, SnapshotUnexportable, StorageFailed
 from gitops.repositories import Repositories
@@ -110,6 +111,7 @@ class ProjectReconciler:
         if (scope.status.get("head") or {}).get("commit") == commit:
             return
         await self._snapshots.set_head(project, commit)
+        crash_point("head.written")
         summary, refs = await self._repositories.describe(project, commit), await self._repositories.refs(project)
         scope.status["head"] = {
             "commit": commit,
@@ -151,7 +153,9 @@ class ProjectReconciler:
                 await self._repositories.retain(project, scope.uid)
             else:
                 await self._repositories.remove(project)
+        crash_point("remove.repository_gone")
         await self._snapshots.remove_all(project)
+        crash_point("remove.snapshots_gone")
         await scope.remove_finalizer(PROJECT_FINALIZER)
         return Silent()
 

@@ -174,9 +174,9 @@ class RedisWorkQueue:
 
     async def settle(self, run: RunUID) -> None:
         """Drop the run's keys and leave the mark."""
-        crash_point("settle.before_keys")
+        crash_point("settle.keys_before")
         await self._script("settle", run, SETTLED_MARK_S)
-        crash_point("settle.after_keys")
+        crash_point("settle.keys_dropped")
 
     async def drop(self, run: RunUID) -> None:
         """Forget the run without a trace."""

@@ -6,6 +6,7 @@ Owns scheduling only: what a run does is `reconcile.run`'s. Every run it creates
 from collections.abc import Mapping
 from typing import Any
 
+from foundation.crash import crash_point
 from gitops.content import ContentVolume, ProjectKey
 from gitops.repositories import Repositories
 from reconcile.cluster.port import ARENA_JOB, ResourceKind
@@ -49,6 +50,7 @@ class JobReconciler:
         runs.show(scope.status)
         # Written before anything goes: a run that is pruned before the job knows of it would be started again.
         await scope.save()
+        crash_point("start.status_written")
         await prune(scope, runs, spec, self._volume)
         if spec.suspend:
             return Done(JobReason.SUSPENDED, "suspended: no run starts until spec.suspend is false")

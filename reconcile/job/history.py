@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from foundation.crash import crash_point
 from foundation.files import write_file
 from gitops.content import ContentVolume
 from reconcile.arena_run import created, finished
@@ -31,8 +32,10 @@ async def prune(scope: Pass, runs: JobRuns, spec: ArenaJobSpec, volume: ContentV
         metadata = run["metadata"]
         directory = volume.run(metadata["namespace"], metadata["name"])
         await asyncio.to_thread(_keep_summary, directory, volume.history(metadata["namespace"], scope.key.name), metadata["name"])
+        crash_point("history.summary_kept")
         with contextlib.suppress(NotFound, Conflict):
             await scope.cluster.delete(ARENA_RUN, metadata["namespace"], metadata["name"], uid=metadata["uid"])
+        crash_point("history.run_deleted")
 
 
 def _ended(run: Object) -> tuple[str, str, str]:

@@ -6,6 +6,7 @@ Source: survival.md, "Names and causes".
 from collections.abc import Mapping
 from typing import Any
 
+from foundation.crash import crash_point
 from reconcile.arena_run import cause_of, created, finished, run_object
 from reconcile.cluster.port import ARENA_RUN, Object
 from reconcile.errors import AlreadyExists
@@ -57,6 +58,7 @@ class JobRuns:
                 if cause_of(run) != cause or not _owned(run, self._scope.uid):
                     continue
             else:
+                crash_point("start.created")
                 await self._scope.event("Normal", EventReason.RUN_CREATED, f"created run {name} ({cause.partition(':')[0]})")
             self.all.append(run)
             self._scope.status["lastRunRef"] = _reference(run)

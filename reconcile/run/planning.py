@@ -103,6 +103,7 @@ async def make_the_plan(run: RunScope) -> None:
     }
     run.status["outputPath"] = run.world.volume.relative(run.namespace, run.output)
     await run.scope.save()
+    crash_point("plan.status_written")
     run.plan = plan
     for warning in (*warnings, *plan.warnings)[:SHOWN_WARNINGS]:
         await run.scope.event("Warning", EventReason.BUNDLE_WARNING, warning)

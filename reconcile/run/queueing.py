@@ -30,7 +30,9 @@ async def pin_queue(run: RunScope) -> None:
     meta = RunMeta(plan.digest, len(plan.items), run.world.installation, float(budget) if budget else None)
     try:
         await run.world.queue.pin(run.uid, meta)
+        crash_point("queue.pinned")
         await run.world.queue.publish_plan(run.uid, plan.to_bytes())
+        crash_point("queue.plan_published")
     except (PutRefused, RunSettled) as error:
         raise RunRefused(RunReason.QUEUE_LOST, f"the queue holds another run under this uid: {error.message}") from error
     if lost:
@@ -57,6 +59,7 @@ async def _rebuild(run: RunScope) -> None:
     records = await asyncio.to_thread(lambda: list(recover_records(run.output, run.planned())))
     for start in range(0, len(records), CHUNK):
         counted += await queue.record(run.uid, records[start : start + CHUNK])
+        crash_point("rebuild.recorded")
     total, rest = len(run.planned().items), "are not run" if run.stop else "are queued again"
     await run.scope.event(
         "Warning",
@@ -74,7 +77,6 @@ async def put_items(run: RunScope) -> None:
     if not state.complete:
         chunks = list(_chunks(items))
         for number, chunk in enumerate(chunks):
-            crash_point("put.chunk")
             await queue.put(run.uid, number, [(item.index, item.id) for item in chunk], last=number == len(chunks) - 1)
     elif not state.whole:
         lost = await queue.missing(run.uid)

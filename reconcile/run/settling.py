@@ -29,7 +29,7 @@ PATIENCE = timedelta(minutes=10)
 
 async def settle(run: RunScope) -> Result:
     """Give the drained run its verdict: files, then the one status write that ends this pass."""
-    crash_point("settle.begin")
+    crash_point("settle.begun")
     summary = await _files(run)
     crash_point("settle.files_written")
     show_progress(run)

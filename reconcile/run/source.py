@@ -6,6 +6,7 @@ Source: survival.md, step 1.
 import contextlib
 from datetime import timedelta
 
+from foundation.crash import crash_point
 from gitops.content import is_full_commit
 from gitops.errors import GitError, RefNotFound, SnapshotUnexportable, UnknownProject
 from gitops.refs import ResolvedRef
@@ -72,6 +73,7 @@ async def pin_commit(run: RunScope) -> None:
     if resolved.ambiguous:
         await run.scope.event("Normal", EventReason.AMBIGUOUS_REF, f"'{ref}' names a branch and a tag; as git does, {resolved.ref} was taken")
     await run.world.repositories.pin(run.project, run.uid, resolved.commit)
+    crash_point("pin.ref_written")
     path = run.world.volume.snapshot(run.project, resolved.commit)
     run.status["source"] = {
         "repository": HOSTED,
@@ -82,6 +84,7 @@ async def pin_commit(run: RunScope) -> None:
     run.status.setdefault("display", {})["commit"] = resolved.commit[:12]
     run.scope.condition("SourceValid", "True", RunReason.PINNED, f"{ref} is commit {resolved.commit}")
     await run.scope.save()
+    crash_point("pin.status_written")
 
 
 async def _resolve(run: RunScope, ref: str) -> ResolvedRef:
@@ -129,6 +132,7 @@ async def _export(run: RunScope) -> None:
     if not digest:
         run.status["snapshotDigest"] = snapshot.digest
         await run.scope.save()
+        crash_point("export.status_written")
         for path in snapshot.lfs_pointers[:10]:
             await run.scope.event("Warning", EventReason.LFS_POINTER, f"'{path}' is a Git LFS pointer and was exported as it is")
 

@@ -11,6 +11,7 @@ from engine.errors import RunUnknown
 from engine.items import Item, ItemError, Verdict
 from engine.queue.port import BUDGET
 from engine.records import bare_record
+from foundation.crash import crash_point
 from reconcile.kinds.reasons import RunReason
 from reconcile.run.scope import RunRefused, RunScope
 from reconcile.run.worker_jobs import end_workers
@@ -69,6 +70,7 @@ async def request_stop(run: RunScope, reason: RunReason) -> None:
     """Write the stop into the status; the first one stays."""
     run.status.setdefault("stop", {"reason": str(reason), "time": timestamp(run.clock.now())})
     await run.scope.save()
+    crash_point("stop.status_written")
 
 
 def stop_word(run: RunScope) -> str:
@@ -90,9 +92,12 @@ async def drain_stopped(run: RunScope) -> None:
     if not run.stop or run.drained:
         return
     await queue.stop(run.uid, STOP_WORDS[run.stop["reason"]])
+    crash_point("stop.issued")
     if run.stop["reason"] in {RunReason.CANCELLED, RunReason.DEADLINE_EXCEEDED}:
         await end_workers(run)
+        crash_point("stop.workers_ended")
     await _count_rest(run)
+    crash_point("stop.rest_counted")
     run.state = await queue.state(run.uid)
 
 

@@ -62,6 +62,7 @@ async def _create(run: RunScope) -> None:
     if "workers" not in run.status:
         run.status["workers"] = _workers(run)
         await run.scope.save()
+        crash_point("workers.status_written")
         asked = run.template.workers.replicas
         if run.world.max_workers and asked > run.world.max_workers:
             await run.scope.event("Normal", EventReason.WORKERS_REDUCED, f"{asked} workers were asked for, and {run.world.max_workers} may run here")

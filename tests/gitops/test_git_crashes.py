@@ -49,7 +49,7 @@ async def until_unlocked(repository: Path) -> None:
     lock.close()
 
 
-@pytest.mark.parametrize("point", ["push.body.received", "push.checked.before-answer", "push.received.before-notify", "push.notified"])
+@pytest.mark.parametrize("point", ["push.body_received", "push.checked", "push.received", "push.notified"])
 async def test_killed_server_loses_no_accepted_push(git: GitClient, tmp_path: Path, point: str) -> None:
     """Wherever a push kills the server, main is what it was or what was pushed, whole; and the next push works at once."""
     repositories = Repositories(ContentVolume(tmp_path / "content"), SystemClock())
@@ -73,7 +73,7 @@ async def test_killed_server_loses_no_accepted_push(git: GitClient, tmp_path: Pa
     assert (await git("fsck", "--full", cwd=repository)).err == ""
 
 
-@pytest.mark.parametrize("point", ["create.prepared", "seed.objects.before", "seed.objects.written", "seed.ref.written"])
+@pytest.mark.parametrize("point", ["create.prepared", "seed.checked", "seed.objects_written", "seed.ref_written"])
 async def test_killed_seed_is_whole_or_absent(git: GitClient, tmp_path: Path, point: str) -> None:
     """Wherever a seed is killed, main is absent or complete, and seeding again gives the commit that an undisturbed seed gives."""
     script = (
