@@ -232,13 +232,22 @@ class Namespace:
         return sorted(self.client.list(ARENA_RUN, self.name)["items"], key=created)
 
     def ended_run(self, *, count: int = 1) -> dict[str, Any]:
-        """Return the newest run, once there are `count` and all have ended."""
+        """Return the last run, once there are `count` and all have ended; of runs of one second the last by name."""
 
         def probe() -> dict[str, Any] | None:
             runs = self.runs()
             return runs[-1] if len(runs) >= count and all(finished(run) for run in runs) else None
 
         return until(probe, f"{count} runs of namespace {self.name} to end")
+
+    def ended_run_of(self, commit: str) -> dict[str, Any]:
+        """Return the run that tested a commit, once it has ended."""
+
+        def probe() -> dict[str, Any] | None:
+            tested = [run for run in self.runs() if ((run.get("status") or {}).get("source") or {}).get("commit") == commit]
+            return next((run for run in tested if finished(run)), None)
+
+        return until(probe, f"the run of commit {commit[:12]} to end")
 
     def output(self, run: Mapping[str, Any]) -> Path:
         """Return the directory of a run's results."""
