@@ -133,9 +133,8 @@ def test_job_applied_before_the_first_push_waits_then_runs(namespace: Namespace)
     """A job whose project has no commit yet waits as Pending, says for what, and runs the commit that comes."""
     checkout = namespace.project()
     namespace.job()
-    waiting = until(lambda: next((run for run in namespace.runs() if ready(run)[0] == "ProjectNotReady"), None), "the run to wait")
-    assert waiting["status"]["phase"] == "Pending"
-    assert "RepositoryEmpty" in ready(waiting)[1]
+    waiting = until(lambda: next((run for run in namespace.runs() if "RepositoryEmpty" in ready(run)[1]), None), "the run to wait")
+    assert (waiting["status"]["phase"], ready(waiting)[0]) == ("Pending", "ProjectNotReady")
     commit = checkout.commit(bundle())
     begun = time.monotonic()
     assert checkout.push().code == 0
