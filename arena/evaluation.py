@@ -1,6 +1,7 @@
 """An evaluation in this process: the same plan, runner and results as a run, without git, queue or store."""
 
 import asyncio
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Self
 from engine.bundle import load_bundle
 from engine.bundle.supported import check_supported
 from engine.conversation import ItemRunner
-from engine.items import Item
+from engine.items import Item, ItemResult
 from engine.plan import MockOverride, PlanRequest, WorkerOptions, make_plan
 from engine.results.collected import CollectedResults
 from engine.results.summary import RunIdentity
+from engine.worker_items import execute, retry_delay_s
 from foundation.clock import SystemClock
 
 
@@ -39,8 +41,8 @@ class Evaluation:
 
     def __init__(self, request: EvaluationRequest) -> None:
         self._request = request
+        self._clock = SystemClock()
         self.bundle = load_bundle(request.root, request.arena_file)
-        self.warnings = self.bundle.warnings
         self.plan = make_plan(
             self.bundle,
             PlanRequest(
@@ -56,11 +58,12 @@ class Evaluation:
             WorkerOptions(concurrency=request.concurrency),
         )
         check_supported(self.bundle, self.plan)
+        self.warnings = (*self.bundle.warnings, *self.plan.warnings)
         self.results = CollectedResults(RunIdentity(repository=str(request.root)), self.plan)
 
     async def run(self) -> None:
         """Run every item, `concurrency` at a time; memory does not grow with their number."""
-        runner = ItemRunner(self.bundle, self.plan, SystemClock())
+        runner = ItemRunner(self.bundle, self.plan, self._clock)
         items = iter(self.plan.items)
         try:
             async with asyncio.TaskGroup() as group:
@@ -71,7 +74,18 @@ class Evaluation:
 
     async def _work(self, runner: ItemRunner, items: Iterator[Item]) -> None:
         for item in items:
-            self.results.add(await runner.run(item))
+            self.results.add(await self._attempt(runner, item))
+
+    async def _attempt(self, runner: ItemRunner, item: Item) -> ItemResult:
+        """Run an item as a worker would: within the plan's time, and again while another attempt may end better."""
+        plan = self.plan
+        for attempt in range(1, plan.max_attempts + 1):
+            result = await execute(runner, item, attempt=attempt, timeout_s=plan.item_timeout_s, clock=self._clock)
+            if not result.retryable or attempt == plan.max_attempts:
+                break
+            wish, chance = result.retry_after_s, random.random()  # noqa: S311 - spreads load, guards nothing
+            await self._clock.sleep(retry_delay_s(attempt=attempt, backoff_s=plan.retry_backoff_s, retry_after_s=wish, chance=chance))
+        return result
 
     def __enter__(self) -> Self:
         return self

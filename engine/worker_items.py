@@ -7,8 +7,6 @@ import asyncio
 from datetime import datetime
 from typing import Protocol
 
-import structlog
-
 from engine.items import Item, ItemError, ItemResult, Verdict
 from foundation.clock import Clock
 
@@ -16,8 +14,6 @@ MAX_RETRY_DELAY_S = 300.0
 """Longest backoff; a provider's own wish may be longer, up to `MAX_RETRY_AFTER_S`."""
 
 MAX_RETRY_AFTER_S = 3600.0
-
-_log = structlog.get_logger(__name__)
 
 
 class Runner(Protocol):
@@ -43,7 +39,9 @@ async def execute(runner: Runner, item: Item, *, attempt: int, timeout_s: float,
         if limit.expired():
             cause = ItemError("item_timeout", f"the item took longer than {timeout_s:g} s")
         else:
-            _log.exception("item_broke_the_engine", item=item.id)
+            import structlog  # noqa: PLC0415 - only for what should never happen: `arena eval` starts without it
+
+            structlog.get_logger(__name__).exception("item_broke_the_engine", item=item.id)
             cause = ItemError("engine", f"{type(error).__name__}: {error}")
         return _failed(item, cause, attempt=attempt, times=(started, clock.now()), retryable=limit.expired())
 

@@ -5,6 +5,7 @@ Owns what every command shares: how errors are shown, and the exit code. Data go
 
 import importlib
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
@@ -14,6 +15,9 @@ from arena.errors import UsageError
 from foundation.errors import ArenaError
 
 EXIT_USAGE = 2
+EXIT_DEFECT = 3
+"""Something of ours broke: an error, never a verdict."""
+
 EXIT_INTERRUPTED = 130
 EXIT_CLOSED_PIPE = 141
 """As of any program that SIGPIPE ends: whoever read us has seen enough, and no verdict was given."""
@@ -57,6 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         drop_output()
         code = EXIT_CLOSED_PIPE
+    except Exception:  # noqa: BLE001 - Python's own exit code for it would read as the verdict "fail"
+        traceback.print_exc()
+        code = EXIT_DEFECT
     sys.exit(code)
 
 
@@ -64,7 +71,8 @@ def _report_group(group: ExceptionGroup[Exception]) -> int:
     """Report what a part of the server died of; an error that is none of ours is a defect, and keeps its traceback."""
     ours, rest = group.split(ArenaError)
     if ours is None or rest is not None:
-        raise group
+        traceback.print_exception(group)
+        return EXIT_DEFECT
     error: BaseException = ours
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -71,8 +71,8 @@ def evaluate(  # noqa: PLR0913 - one parameter an option
     request = EvaluationRequest(
         root=root,
         arena_file=arena_file,
-        scenarios=_words(scenario),
-        providers=_words(provider),
+        scenarios=_words("--scenario", scenario),
+        providers=_words("--provider", provider),
         trials=trials,
         mock=_mock(mock_config, root, wanted=mock_provider),
         concurrency=jobs,
@@ -94,7 +94,9 @@ def evaluate(  # noqa: PLR0913 - one parameter an option
 
 
 def locate(path: Path) -> tuple[Path, str]:
-    """Return a bundle's folder and the name of its arena config file.
+    """Return a bundle's folder and its arena config file, relative to it.
+
+    A config file below the current folder belongs to the bundle that the current folder is, as in a run, whose bundle is the whole repository.
 
     Raises:
         UsageError: there is no such file or folder.
@@ -102,12 +104,16 @@ def locate(path: Path) -> tuple[Path, str]:
     if path.is_dir():
         return path.absolute(), "config.arena.yaml"
     if path.is_file():
-        return path.parent.absolute(), path.name
+        here, file = Path.cwd(), path.absolute()
+        return (here, str(file.relative_to(here))) if file.is_relative_to(here) else (file.parent, file.name)
     raise UsageError(f"cannot find bundle '{path}'", hint="name the folder of a bundle, or its arena config file; `arena init DIR` makes one")
 
 
-def _words(lists: Sequence[str]) -> tuple[str, ...]:
-    return tuple(word.strip() for text in lists for word in text.split(",") if word.strip())
+def _words(option: str, lists: Sequence[str]) -> tuple[str, ...]:
+    words = tuple(word.strip() for text in lists for word in text.split(",") if word.strip())
+    if lists and not words:
+        raise UsageError(f"cannot use {option}: it names nothing", hint="leave it out to run all")
+    return words
 
 
 def _mock(config: Path | None, root: Path, *, wanted: bool) -> str | None:
