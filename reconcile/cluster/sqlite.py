@@ -202,9 +202,9 @@ def _event(entry: LogEntry, selector: Selector) -> WatchEvent | None:
     if not selector.requirements:
         return WatchEvent(entry.type, obj)
     now = selector.matches(labels_of(obj))
-    if entry.type != "MODIFIED":
-        return WatchEvent(entry.type, obj) if now else None
     before = now if entry.old_labels is None else selector.matches(entry.old_labels)
+    if entry.type != "MODIFIED":
+        return WatchEvent(entry.type, obj) if before else None
     seen: dict[tuple[bool, bool], EventType] = {(True, True): "MODIFIED", (False, True): "ADDED", (True, False): "DELETED"}
     event_type = seen.get((before, now))
     return WatchEvent(event_type, obj) if event_type else None

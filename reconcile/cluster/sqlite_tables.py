@@ -41,7 +41,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One change as the log keeps it. `old_labels` is given where the change changed the labels."""
+    """One change as the log keeps it. `old_labels` is given where the change changed the labels, a removal by an update among them."""
 
     version: int
     type: EventType
@@ -141,10 +141,12 @@ class Tables:
     def remove(self, kind: ResourceKind, row: Row, last: tuple[Object, str], now: float) -> None:
         """Remove the object in `row`; `last` is its last state (object, JSON), with the version of the removal."""
         obj, body = last
+        before, last_labels = labels_of(row.load()), labels_of(obj)
         self._db.execute("DELETE FROM objects WHERE id = ?", (row.id,))
         self._db.execute("DELETE FROM labels WHERE object = ?", (row.id,))
         self._db.execute("DELETE FROM owners WHERE object = ?", (row.id,))
-        self._log(kind, "DELETED", obj, LogEntry(int(obj["metadata"]["resourceVersion"]), "DELETED", body, None), now)
+        entry = LogEntry(int(obj["metadata"]["resourceVersion"]), "DELETED", body, before if before != last_labels else None)
+        self._log(kind, "DELETED", obj, entry, now)
 
     def log_after(self, kind: ResourceKind, namespace: str | None, version: int, limit: int) -> LogPage:
         """Return up to `limit` changes of a kind after a version, oldest first."""

@@ -128,6 +128,18 @@ async def test_watch_by_labels(cluster: Cluster) -> None:
     assert told(await take(cluster.watch(ARENA_JOB, NS, version, labels=Selector.parse("tier in (1)")), 4)) == expected
 
 
+@pytest.mark.parametrize(("before", "after"), [("1", "2"), ("2", "1")], ids=["was selected", "was not"])
+async def test_removal_by_an_update_that_changes_labels(cluster: Cluster, before: str, after: str) -> None:
+    """Who selects by labels hears of a removal if the object was in the selection, whatever the update that removed it made of its labels."""
+    await cluster.create(job("a", finalizers=["arena.test/hold"], labels={"tier": before}))
+    await cluster.delete(ARENA_JOB, NS, "a")
+    version = (await cluster.list(ARENA_JOB, NS)).resource_version
+    await cluster.patch(ARENA_JOB, NS, "a", {"metadata": {"finalizers": None, "labels": {"tier": after}}})
+    await cluster.create(job("b", labels={"tier": "1"}))
+    expected = [("DELETED", "a"), ("ADDED", "b")] if before == "1" else [("ADDED", "b")]
+    assert told(await take(cluster.watch(ARENA_JOB, NS, version, labels={"tier": "1"}), len(expected))) == expected
+
+
 async def test_many_watches_hear_the_same(cluster: Cluster) -> None:
     """Every watch hears of every change, however many writers there are."""
     version = (await cluster.list(ARENA_JOB, NS)).resource_version
