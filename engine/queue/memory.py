@@ -172,7 +172,10 @@ class MemoryWorkQueue:
         known = self._run(run)
         if not known.stopped:
             raise PutRefused(f"cannot record the rest of run '{run}': it is not stopped")
-        return sum(known.count(make(*place)) for place in known.take_remaining(limit, whoever_holds_them=whoever_holds_them))
+        while taken := known.take_remaining(limit, whoever_holds_them=whoever_holds_them):
+            if counted := sum(known.count(make(*place)) for place in taken):
+                return counted
+        return 0
 
 
 def _digest(data: bytes) -> str:

@@ -287,6 +287,16 @@ async def test_stopped_run_drains_by_skipping(queue: WorkQueue, run: RunUID) -> 
     assert (state.drained, state.skipped, state.passed, state.queued, state.delayed) == (True, 6, 1, 0, 0)
 
 
+async def test_an_item_queued_twice_hides_no_other_from_skipping(queue: WorkQueue, run: RunUID) -> None:
+    """Skipping answers 0 only when nothing is left, also when all of a chunk are second entries of counted items."""
+    await queue.pin(run, RunMeta(DIGEST, 2))
+    await queue.put(run, 0, items_of([0]), last=False)
+    await queue.put_again(run, items_of([0]))
+    await queue.put(run, 1, items_of([1]), last=True)
+    await queue.stop(run, "cancelled")
+    assert [await queue.skip_unbegun(run, at=AT, limit=1) for _ in range(3)] == [1, 1, 0]
+
+
 async def test_orphans_of_a_stopped_run_are_skipped(queue: WorkQueue, run: RunUID) -> None:
     """A begun item whose worker is gone becomes skipped once its lease has run out, and the late worker cannot count it."""
     await put_items(queue, run, 1)
