@@ -103,6 +103,7 @@ class SnapshotStore:
         """Remove what was discarded. Needs no lock: several processes may do it at once, while another discards more."""
         if self._trash.is_dir():
             for path in self._trash.iterdir():
+                crash_point("prune.discarded")
                 remove_tree(path)
 
     def stored_bytes(self) -> int:

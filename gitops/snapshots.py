@@ -16,7 +16,6 @@ from typing import TypeVar
 import structlog
 
 from foundation.clock import Clock, SystemClock
-from foundation.crash import crash_point
 from foundation.files import write_file
 from gitops.content import ContentVolume, ProjectKey, is_full_commit
 from gitops.project_lock import ProjectLocks
@@ -123,7 +122,6 @@ class Snapshots:
         async with self._locked(project, what):
             keep = set(await needed())
             usage = await self._blocking(what, partial(self._prune, project, store, keep, retain))
-        crash_point("prune.discarded")
         await self._blocking(what, store.empty_trash)
         return usage
 

@@ -95,7 +95,10 @@ class Client:
 
     def _json(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         with self._request(method, path, body, timeout_s=TIMEOUT_S) as response:
-            answer: dict[str, Any] = json.loads(response.read())
+            try:
+                answer: dict[str, Any] = json.loads(response.read())
+            except (OSError, http.client.HTTPException, ValueError) as error:  # a body that breaks off: with no length said, it just ends
+                raise ServerUnreachable(f"lost the server at {self.url} while it answered", hint="start it again with `arena up`") from error
             return answer
 
     def _request(self, method: str, path: str, body: dict[str, Any] | None, *, timeout_s: float | None) -> http.client.HTTPResponse:
@@ -108,6 +111,7 @@ class Client:
             connection.request(method, path, None if body is None else json.dumps(body), headers)
             response = connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
+            connection.close()
             cause = (error.strerror if isinstance(error, OSError) else "") or str(error)
             raise ServerUnreachable(f"cannot reach the server at {self.url}: {cause.lower()}", hint="start it with `arena up`") from error
         for value in response.headers.get_all("Warning", []):

@@ -5,9 +5,13 @@ local GROUP, RETURNED, STOPPED = 'workers', '~returned', '~stopped'
 local SEPARATOR = '\31'
 local MANY = 1000000
 
--- Returns nil when the run is here, otherwise the error to answer with.
+-- Returns nil when the run is here, otherwise the error to answer with. A stream that the store dropped is there again, empty: its items are in no
+-- set then, which `state` shows.
 local function absent()
-  if redis.call('EXISTS', META) == 1 then return nil end
+  if redis.call('EXISTS', META) == 1 then
+    if redis.call('EXISTS', ITEMS) == 0 then redis.call('XGROUP', 'CREATE', ITEMS, GROUP, '0', 'MKSTREAM') end
+    return nil
+  end
   if redis.call('EXISTS', SETTLED) == 1 then return redis.error_reply('ARENASETTLED the run is settled') end
   return redis.error_reply('ARENAUNKNOWN no such run')
 end
