@@ -169,8 +169,9 @@ class KeyQueueMachine(RuleBasedStateMachine):
         """Note that a key must come later."""
         if seconds <= 0:
             self.expect(key)
-        else:
-            self.due[key] = min(self.due.get(key, float("inf")), self.clock.monotonic() + seconds)
+        elif (at := self.clock.monotonic() + seconds) < self.due.get(key, float("inf")):
+            self.due.pop(key, None)  # of keys that are due together, the one whose time was set first comes first
+            self.due[key] = at
 
     def settle(self) -> None:
         """Let woken tasks run; whoever took a key took one that was asked for, in order, and that nobody else has."""

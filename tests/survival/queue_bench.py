@@ -62,8 +62,8 @@ class Bench(Protocol):
     def keep(self, moment: Reference | None, *, in_one_step: bool) -> None:
         """Note what the store holds now (None: not the run). Not `in_one_step`: it came to that by several scripts."""
 
-    def make_durable(self) -> None:
-        """Write all that was done to the disk."""
+    def make_durable(self, *, rewritten: bool) -> None:
+        """Write all that was done to the disk; `rewritten`: as the store's state, not as its history."""
 
     def lose_tail(self, kept: float) -> Reference | None:
         """Kill the store and lose the end of what is not durable, all but the share `kept`; return the moment that it fell back to."""
@@ -117,8 +117,9 @@ class MemoryBench:
         del in_one_step
         self._moments.append((self._copy(self.queue), copy.deepcopy(moment)))
 
-    def make_durable(self) -> None:
+    def make_durable(self, *, rewritten: bool) -> None:
         """Forget the older copies."""
+        del rewritten
         del self._moments[:-1]
 
     def lose_tail(self, kept: float) -> Reference | None:
@@ -226,9 +227,15 @@ class ServerBench:
         began = self._moments[-1].ended if self._moments else length
         self._moments.append(_Moment(began, length, in_one_step, copy.deepcopy(moment)))
 
-    def make_durable(self) -> None:
+    def make_durable(self, *, rewritten: bool) -> None:
         """Never cut before here."""
-        if self._file.stat().st_size >= self._moments[-1].ended:
+        if rewritten:
+            self._client.bgrewriteaof()
+            self.run(self._until_rewritten())
+            self._base = self._measure_base()
+            reference, self._moments = self._moments[-1].reference, []
+            self.keep(reference, in_one_step=True)
+        elif self._file.stat().st_size >= self._moments[-1].ended:
             del self._moments[:-1]
 
     def lose_tail(self, kept: float) -> Reference | None:
@@ -277,6 +284,15 @@ class ServerBench:
         async with asyncio.timeout(_DEADLINE_S):
             while self._server.is_running:  # noqa: ASYNC110 - a killed process tells nobody
                 await asyncio.sleep(0.002)
+
+    async def _until_rewritten(self) -> None:
+        async with asyncio.timeout(_DEADLINE_S):
+            while self._is_rewriting() or len(list(self._folder.glob("*.incr.aof"))) > 1:  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.002)
+
+    def _is_rewriting(self) -> bool:
+        facts = self._client.info("persistence")
+        return bool(facts["aof_rewrite_in_progress"] or facts["aof_rewrite_scheduled"])
 
     async def _reach(self) -> None:
         """Ask until the queue's connections are new ones."""

@@ -84,7 +84,7 @@ class QueueDriver(RuleBasedStateMachine):
     def let_pass(self, silent: set[Token]) -> None:
         """Let a lease time pass."""
         gone = silent | self.live.silent
-        held = self.held()
+        held, self.in_one_step = self.held(), False
         self.bench.pass_time([lease for lease in held if token_of(lease) in gone], [lease for lease in held if token_of(lease) not in gone])
         self.live.pass_time(silent)
 

@@ -58,6 +58,7 @@ class QueueMachine(QueueDriver):
         for number in range(len(self.chunks)):
             if not self.live.stopped:
                 self.put(number)
+                self.keeps_the_moment()
 
     @precondition(lambda self: self.reference)
     @rule(number=st.integers(0, 6))
@@ -185,10 +186,11 @@ class QueueMachine(QueueDriver):
         held = self.held()
         self.let_pass({token_of(held[pick % len(held)]) for pick in picks} if held else set())
 
-    @rule()
-    def make_durable(self) -> None:
-        """Let a second pass in which nothing fails."""
-        self.bench.make_durable()
+    @rule(rewritten=SELDOM)
+    def make_durable(self, rewritten: bool) -> None:  # noqa: FBT001 - as above
+        """Let a second pass in which nothing fails; seldom the store writes its file anew."""
+        if not self.settled:
+            self.bench.make_durable(rewritten=rewritten)
 
     @rule(kept=st.floats(0, 1), seldom=SELDOM)
     def lose_tail(self, kept: float, seldom: bool) -> None:  # noqa: FBT001 - as above
