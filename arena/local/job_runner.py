@@ -17,6 +17,7 @@ from typing import Any
 import structlog
 
 from arena.local.processes import Processes, ProcessRecord
+from arena.local.worker_order import OrderRefused, WorkerOrder, read_order
 from arena.settings import process_environment
 from engine import worker_settings
 from foundation.clock import Clock
@@ -36,12 +37,16 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What a worker process of this machine gets beyond its Job: the queue's address, the content volume, a place for logs."""
+    """What a worker process of this machine gets beyond its Job: the queue's address, the content volume, a place for logs.
+
+    `command` is the only one that a Job may name.
+    """
 
     content: Path
     logs: Path
     environment: Callable[[], Mapping[str, str]]
     max_workers: int
+    command: tuple[str, ...] = ("arena", "worker")
 
 
 @dataclass(slots=True)
@@ -108,19 +113,29 @@ class JobRunner:
         if FINALIZER not in job["metadata"].get("finalizers", []):
             await self._finalizers(job, [*job["metadata"].get("finalizers", []), FINALIZER])
             return
-        if await self._expired(job):
+        try:
+            order = read_order(job, self._host.command)
+        except OrderRefused as refusal:
+            await self._refuse(job, str(refusal))
             return
-        if not _finished(job):
-            await self._advance(job, uid)
+        if not await self._expired(job, order) and not _finished(job):
+            await self._advance(job, order)
 
-    async def _advance(self, job: dict[str, Any], uid: str) -> None:
+    async def _refuse(self, job: dict[str, Any], cause: str) -> None:
+        """End a Job that asks for what this machine does not run. One that has ended stays as it is."""
+        if not _finished(job):
+            status = {"conditions": [self._condition("Failed", "NotRunnable", cause)]}
+            await self._cluster.patch_status(JOB, job["metadata"]["namespace"], job["metadata"]["name"], status)
+
+    async def _advance(self, job: dict[str, Any], order: WorkerOrder) -> None:
+        uid = job["metadata"]["uid"]
         records = {record.index: record for record in self._processes.records(uid)}
-        for index in range(job["spec"].get("completions", 1)):
+        for index in range(order.completions):
             record = self._observe(uid, records.get(index, ProcessRecord(index)))
-            if self._startable(uid, job, record) and self._active() < self._host.max_workers:
-                record = await self._start(job, record)
+            if self._startable(uid, order, record) and self._active() < self._host.max_workers:
+                record = await self._start(job, order, record)
             records[index] = record
-        status = self._status(job, uid, list(records.values()))
+        status = self._status(job, order, list(records.values()))
         if status != job.get("status", {}):
             await self._cluster.patch_status(JOB, job["metadata"]["namespace"], job["metadata"]["name"], status)
 
@@ -134,27 +149,27 @@ class JobRunner:
         _log.info("worker_ended", job_uid=uid, index=record.index, exit_code=code)
         return ended
 
-    def _startable(self, uid: str, job: dict[str, Any], record: ProcessRecord) -> bool:
-        return not record.done and record.failures <= job["spec"].get("backoffLimitPerIndex", 0) and not self._processes.running(uid, record)
+    def _startable(self, uid: str, order: WorkerOrder, record: ProcessRecord) -> bool:
+        return not record.done and record.failures <= order.backoff_limit_per_index and not self._processes.running(uid, record)
 
-    async def _start(self, job: dict[str, Any], record: ProcessRecord) -> ProcessRecord:
-        metadata, container = job["metadata"], job["spec"]["template"]["spec"]["containers"][0]
+    async def _start(self, job: dict[str, Any], order: WorkerOrder, record: ProcessRecord) -> ProcessRecord:
+        metadata = job["metadata"]
         name = f"{metadata['name']}-{record.index}"
-        environment = {**process_environment(), **self._environment(container), **self._host.environment(), worker_settings.WORKER_NAME: name}
+        environment = {**process_environment(), **self._environment(order), **self._host.environment(), worker_settings.WORKER_NAME: name}
         labels = metadata.get("labels", {})
         log = self._host.logs / metadata["namespace"] / labels.get(RUN_LABEL, metadata["name"]) / f"{name}.log"
-        words = (sys.executable, "-m", *container["command"])
+        words = (sys.executable, "-m", *order.container.command)
         started = await self._processes.start(metadata["uid"], record, words, environment=environment, log=log)
         _log.info("worker_started", job=metadata["name"], index=record.index, pid=started.pid)
         return started
 
-    def _environment(self, container: dict[str, Any]) -> dict[str, str]:
+    def _environment(self, order: WorkerOrder) -> dict[str, str]:
         """Return the container's variables, with its mount points turned into paths of this machine."""
-        mounts = {mount["mountPath"]: str(self._host.content / mount.get("subPath", "")) for mount in container.get("volumeMounts", [])}
-        return {entry["name"]: mounts.get(entry.get("value", ""), entry.get("value", "")) for entry in container.get("env", [])}
+        mounts = {mount.mount_path: str(self._host.content / mount.sub_path) for mount in order.container.volume_mounts}
+        return {entry.name: mounts.get(entry.value, entry.value) for entry in order.container.env}
 
-    def _status(self, job: dict[str, Any], uid: str, records: list[ProcessRecord]) -> dict[str, Any]:
-        limit = job["spec"].get("backoffLimitPerIndex", 0)
+    def _status(self, job: dict[str, Any], order: WorkerOrder, records: list[ProcessRecord]) -> dict[str, Any]:
+        uid, limit = job["metadata"]["uid"], order.backoff_limit_per_index
         done = [record.index for record in records if record.done]
         failed = [record.index for record in records if not record.done and record.failures > limit]
         status: dict[str, Any] = {
@@ -168,11 +183,14 @@ class JobRunner:
         if len(done) + len(failed) == len(records):
             kind, reason = ("Failed", "FailedIndexes") if failed else ("Complete", "CompletionsReached")
             status["completionTime"] = self._now()
-            status["conditions"] = [{"type": kind, "status": "True", "reason": reason, "message": "", "lastTransitionTime": self._now()}]
+            status["conditions"] = [self._condition(kind, reason, "")]
         return status
 
-    async def _expired(self, job: dict[str, Any]) -> bool:
-        ttl, ended = job["spec"].get("ttlSecondsAfterFinished"), job.get("status", {}).get("completionTime")
+    def _condition(self, kind: str, reason: str, message: str) -> dict[str, str]:
+        return {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": self._now()}
+
+    async def _expired(self, job: dict[str, Any], order: WorkerOrder) -> bool:
+        ttl, ended = order.ttl_seconds_after_finished, job.get("status", {}).get("completionTime")
         if ttl is None or ended is None:
             return False
         if datetime.fromisoformat(ended) + timedelta(seconds=ttl) > self._clock.now():

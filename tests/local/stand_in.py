@@ -16,7 +16,7 @@ from arena.local.spare import FLAG, follow_order
 
 def work(environment: Mapping[str, str]) -> int:
     """Say what was given, then do what the word says."""
-    word = environment["STAND_IN"]
+    word = environment["ARENA_STAND_IN"]
     asked = count(1)
 
     def answer(*_: object) -> None:
@@ -25,7 +25,7 @@ def work(environment: Mapping[str, str]) -> int:
         os.write(1, f'{{"asked": "{next(asked)}"}}\n'.encode())
 
     signal.signal(signal.SIGTERM, answer)
-    print(json.dumps({key: environment.get(key, "") for key in ("STAND_IN", "GREETING", "ARENA_WORKER_NAME", "ARENA_OUTPUT_PATH")}), flush=True)  # noqa: T201
+    print(json.dumps({key: environment.get(key, "") for key in ("ARENA_STAND_IN", "GREETING", "ARENA_WORKER_NAME", "ARENA_OUTPUT_PATH")}), flush=True)  # noqa: T201
     if word.isdigit():
         return int(word)
     while True:

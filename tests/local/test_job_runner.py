@@ -20,7 +20,8 @@ from reconcile.cluster.sqlite import SqliteCluster
 from reconcile.errors import NotFound
 
 NS = "team"
-WORDS = (sys.executable, "-m", "tests.local.stand_in")
+COMMAND = ("tests.local.stand_in",)
+WORDS = (sys.executable, "-m", *COMMAND)
 
 
 class Scene:
@@ -31,7 +32,7 @@ class Scene:
         self.cluster = SqliteCluster(folder / "store.db", SystemClock())
         self.processes = Processes(folder / "processes", spare)
         environment = {"GREETING": "from the host"}
-        host = Host(content=folder / "content", logs=folder / "logs", environment=lambda: environment, max_workers=max_workers)
+        host = Host(content=folder / "content", logs=folder / "logs", environment=lambda: environment, max_workers=max_workers, command=COMMAND)
         self.runner = JobRunner(self.cluster, self.processes, host, SystemClock())
 
     async def job(self, word: str, *, name: str = "run-worker", workers: int = 1, backoff: int = 1, **spec: Any) -> dict[str, Any]:
@@ -40,7 +41,7 @@ class Scene:
             "name": "worker",
             "image": "none",
             "command": ["tests.local.stand_in"],
-            "env": [{"name": "STAND_IN", "value": word}, {"name": "ARENA_OUTPUT_PATH", "value": "/arena-output"}],
+            "env": [{"name": "ARENA_STAND_IN", "value": word}, {"name": "ARENA_OUTPUT_PATH", "value": "/arena-output"}],
             "volumeMounts": [{"name": "content", "mountPath": "/arena-output", "subPath": "team/runs/run"}],
         }
         return await self.cluster.create(
@@ -126,12 +127,41 @@ async def test_process_gets_its_variables_and_paths(scene: Scene) -> None:
     await scene.ended()
     assert scene.said() == [
         {
-            "STAND_IN": "0",
+            "ARENA_STAND_IN": "0",
             "GREETING": "from the host",
             "ARENA_WORKER_NAME": "run-worker-0",
             "ARENA_OUTPUT_PATH": str(scene.folder / "content" / "team/runs/run"),
         }
     ]
+
+
+def _spec(**container: Any) -> dict[str, Any]:
+    return {"template": {"spec": {"containers": [{"command": list(COMMAND), **container}]}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "cause"),
+    [
+        pytest.param({}, "spec.template: field required", id="no template"),
+        pytest.param(_spec(command=["http.server"]), "its command must be", id="another program"),
+        pytest.param(_spec(command="arena"), "spec.template.spec.containers.0.command", id="a command that is no list"),
+        pytest.param(_spec(env=[{"name": "PYTHONPATH", "value": "."}]), "env.0.name", id="a variable that changes what Python runs"),
+        pytest.param(_spec(env=[{"name": "ARENA_X\n", "value": ""}]), "env.0.name", id="a line break behind a name"),
+        pytest.param(_spec(volumeMounts=[{"mountPath": "/m", "subPath": "a/../../.."}]), "must stay inside the volume", id="a way out of the volume"),
+        pytest.param(_spec(volumeMounts=[{"mountPath": "/m", "subPath": "/etc"}]), "must stay inside the volume", id="an absolute path"),
+        pytest.param({**_spec(), "completions": 10**9}, "spec.completions", id="a billion processes"),
+    ],
+)
+async def test_job_that_asks_for_more_than_a_worker_is_refused(scene: Scene, spec: dict[str, Any], cause: str) -> None:
+    """A Job that is none of ours fails with the cause in its status, starts nothing, and keeps no other Job from running."""
+    metadata = {"name": "another", "namespace": NS}
+    await scene.cluster.create({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec})
+    await scene.job("0")
+    await scene.ended()
+    condition = (await scene.ended("another"))["conditions"][0]
+    assert (condition["type"], condition["reason"]) == ("Failed", "NotRunnable")
+    assert cause in condition["message"]
+    assert scene.said("another") == []
 
 
 async def test_failing_index_is_tried_up_to_its_limit(scene: Scene) -> None:
@@ -195,7 +225,7 @@ async def test_processes_of_a_killed_runner_are_found_again(scene: Scene) -> Non
     heir = Scene.__new__(Scene)
     heir.folder, heir.cluster = scene.folder, scene.cluster
     heir.processes = Processes(scene.folder / "processes")
-    host = Host(content=scene.folder / "content", logs=scene.folder / "logs", environment=dict, max_workers=4)
+    host = Host(content=scene.folder / "content", logs=scene.folder / "logs", environment=dict, max_workers=4, command=COMMAND)
     heir.runner = JobRunner(scene.cluster, heir.processes, host, SystemClock())
     await heir.runner.sync()
     assert sorted(heir.pids()) == before
@@ -227,8 +257,8 @@ class Ready:
     """A spare, and what is left of its process."""
 
     def __init__(self, folder: Path) -> None:
-        self.spare = Spare(WORDS, {**os.environ, "STAND_IN": "0"})
-        self.command = Command(WORDS, {**os.environ, "STAND_IN": "3", "GREETING": "from the order"}, folder / "logs" / "a.log", folder)
+        self.spare = Spare(WORDS, {**os.environ, "ARENA_STAND_IN": "0"})
+        self.command = Command(WORDS, {**os.environ, "ARENA_STAND_IN": "3", "GREETING": "from the order"}, folder / "logs" / "a.log", folder)
 
 
 async def test_waiting_process_takes_a_command(tmp_path: Path) -> None:
