@@ -183,25 +183,39 @@ class Repositories:
         await self._move(project, self.volume.retained(project, uid))
 
     async def adopt(self, project: ProjectKey, uid: str) -> None:
-        """Bring a retained repository back as the project's.
+        """Bring a retained repository back as the project's; one of the project's own gives way if it has no ref.
 
         Raises:
-            RepositoryExists: the project has a repository already.
+            RepositoryExists: the project has a repository with refs.
+            RepositoryBusy: a push runs.
             UnknownProject: nothing was retained under this UID.
         """
         source, target = self.volume.retained(project, uid), self.volume.repository(project)
 
         def move() -> None:
-            if target.exists():
-                raise RepositoryExists(f"cannot adopt repository '{project.name}': the project has one already", hint="remove it first")
-            if not source.exists():
-                raise UnknownProject(f"cannot adopt repository '{project.name}': none is retained under uid '{uid}'")
             source.rename(target)
             sync_directory(target.parent)
             sync_directory(source.parent)
 
         with _storage("adopt", project):
+            if not await self._in_thread(source.is_dir):
+                raise UnknownProject(f"cannot adopt repository '{project.name}': none is retained under uid '{uid}'")
+            await self._give_way(project)
             await self._in_thread(move)
+
+    async def _give_way(self, project: ProjectKey) -> None:
+        """Remove a repository without refs; under the lock, so that no push can come in between."""
+        path = self.volume.repository(project)
+        trash = path.with_name(f"{maintenance.TRASH_PREFIX}{secrets.token_hex(6)}-{path.name}")
+        with contextlib.suppress(UnknownProject):
+            async with self._exclusive(project, wait_s=LOCK_WAIT_S) as held:
+                if not held:
+                    raise _busy(project)
+                if await self._read(project, "read the refs of", lambda repository: bool(set(repository.refs.allkeys()) - {b"HEAD"})):
+                    raise RepositoryExists(f"cannot adopt repository '{project.name}': the project has one already", hint="remove it first")
+                await self._in_thread(lambda: path.rename(trash))
+                self._swept.discard(path)
+        await self._in_thread(lambda: shutil.rmtree(trash, ignore_errors=True))
 
     async def remove(self, project: ProjectKey) -> None:
         """Remove the repository. Idempotent; a kill leaves it whole or out of sight.

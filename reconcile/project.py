@@ -12,6 +12,7 @@ from gitops.content import ContentVolume, ProjectKey, is_full_commit
 from gitops.errors import SeedFailed, SnapshotUnexportable, StorageFailed
 from gitops.repositories import Repositories
 from gitops.snapshots import Snapshots
+from reconcile.adoption import adopt_retained
 from reconcile.cluster.port import ARENA_PROJECT, ARENA_RUN, CONFIG_MAP, ResourceKind
 from reconcile.errors import NotFound, Stalled, Waiting
 from reconcile.kinds.names import PROJECT_FINALIZER, REQUESTED_SYNC, TERMINAL_PHASES
@@ -73,6 +74,7 @@ class ProjectReconciler:
         raise Stalled(ProjectReason.SUSPENDED, "suspended before its first look at the repository; set spec.suspend to false")
 
     async def _sync(self, scope: Pass, project: ProjectKey, spec: ArenaProjectSpec, hosted: Hosted) -> Result:
+        await adopt_retained(scope, project, self._repositories, hosted.object_format)
         await self._repositories.create(project, object_format=hosted.object_format)
         head = await self._repositories.head(project)
         if head is None and hosted.seed is not None:

@@ -26,6 +26,12 @@ MOCK_CONFIG: Final = f"{PREFIX}/mock-config"
 """Annotation beside `MOCK_PROVIDER`: the file of the bundle that holds the mock's answers."""
 ALLOW_FORCE: Final = f"{PREFIX}/allow-force"
 """Annotation on an ArenaProject: "true" lets a push rewrite or delete `main` of its hosted repository."""
+ADOPT: Final = f"{PREFIX}/adopt"
+"""Annotation on an ArenaProject: the uid of a deleted project of the same name, whose retained repository becomes this project's.
+
+It is moved before a fresh repository is made or seeded, also in place of one without a commit, and answered in `status.lastHandledAdopt`. A
+project that has commits of its own keeps them: the request is refused by an event. Where nothing is retained under the uid, the project is
+Stalled with AdoptFailed and makes no repository. Once answered, the annotation has no effect and may stay."""
 OUTPUT_PATH: Final = f"{PREFIX}/output"
 """Annotation on an ArenaRun: its directory, relative to the namespace's subtree of the content volume (`arena/runs/<run>`)."""
 

@@ -173,6 +173,7 @@ class ArenaProjectStatus(StatusModel):
     last_fetch_time: Timestamp | None = Field(None, description="Last good look at the repository.")
     next_fetch_time: Timestamp | None = Field(None, description="When the remote is fetched next.")
     last_handled_sync: PathText | None = Field(None, description="Last requested-sync annotation that was answered.")
+    last_handled_adopt: PathText | None = Field(None, description="Last adopt annotation that was answered.")
     refs: ProjectRefs | None = Field(None, description="Branches and tags.")
     snapshots: ProjectSnapshots | None = Field(None, description="Exported commits.")
     display: ProjectDisplay | None = Field(None, description="What the columns show.")

@@ -76,6 +76,12 @@ class ProjectReason(Reason):
         "the seed's ConfigMap or a key is missing, or a file has no safe name",
         "Correct the ConfigMap or spec.hosted.seed.",
     )
+    ADOPT_FAILED = (
+        "AdoptFailed",
+        _PROJECT,
+        "the repository that the adopt annotation asks for is not retained, or is of another object format",
+        "Correct the annotation, or remove it to begin with an empty repository.",
+    )
     NOT_SUPPORTED = ("NotSupported", _PROJECT, "the spec sets a field that is not built yet", "Remove the field that the message names.")
     PROJECT_IN_USE = (
         "ProjectInUse",
@@ -282,6 +288,13 @@ class EventReason(Reason):
     RUN_REPLACED = ("RunReplaced", _JOB, "an active run was cancelled for a newer one", _NOTHING)
     PUSH_SUPERSEDED = ("PushSuperseded", _JOB, "a commit got no run, because a newer one came before it", _NOTHING)
     SUSPENDED = ("Suspended", _JOB, "the job stopped starting runs", "Set spec.suspend to false to start runs again.")
+    ADOPTED = ("Adopted", _PROJECT, "a retained repository became the project's", _NOTHING)
+    ADOPT_REFUSED = (
+        "AdoptRefused",
+        _PROJECT,
+        "a retained repository was asked for, and the project has commits of its own",
+        "Delete the project, which retains its repository, and create it again with the annotation.",
+    )
     SEEDED = ("Seeded", _PROJECT, "the first commit was made", _NOTHING)
     STALE_SOURCE = (
         "StaleSource",

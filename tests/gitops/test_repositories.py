@@ -14,6 +14,7 @@ from gitops.content import ContentVolume, ProjectKey
 from gitops.errors import RefNotFound, RepositoryBusy, RepositoryExists, SeedFailed, StorageFailed, UnknownProject, UnsafeName
 from gitops.locks import acquire
 from gitops.repositories import Repositories
+from gitops.retained import list_retained, object_format
 from tests.gitops.conftest import PROJECT, GitClient
 from tests.gitops.forge import FILE, Forge
 
@@ -296,13 +297,28 @@ async def test_retain_and_adopt(hosted: Repositories, volume: ContentVolume) -> 
     assert not await hosted.exists(PROJECT)
     assert list(volume.repositories("team").glob(".retained/*")) == [volume.retained(PROJECT, "uid-1")]
     await hosted.create(PROJECT)
+    await hosted.seed(PROJECT, {"a": b"its own"}, author="A <a@localhost>")
     with pytest.raises(RepositoryExists):
         await hosted.adopt(PROJECT, "uid-1")
     await hosted.remove(PROJECT)
     with pytest.raises(UnknownProject):
         await hosted.adopt(PROJECT, "uid-2")
+    await hosted.create(PROJECT)  # one without a ref gives way
     await hosted.adopt(PROJECT, "uid-1")
     assert await hosted.head(PROJECT) == head
+    assert list(volume.repositories("team").glob(".*trash*")) == []
+
+
+async def test_retained_repositories_are_listed(hosted: Repositories, volume: ContentVolume) -> None:
+    """Each has its project, its uid and its size; a project whose name begins with another's is not taken for it."""
+    uids = [f"00000000-0000-4000-8000-00000000000{digit}" for digit in range(2)]
+    longer = ProjectKey(PROJECT.namespace, f"{PROJECT.name}-x")
+    await hosted.create(longer)
+    for project, uid in zip((PROJECT, longer), uids, strict=True):
+        await hosted.retain(project, uid)
+    (found,) = list_retained(volume, PROJECT.namespace, PROJECT.name)
+    assert (found.project, found.uid, found.bytes > 0, object_format(found.path)) == (PROJECT, uids[0], True, "sha1")
+    assert len(list_retained(volume, PROJECT.namespace)) == 2
 
 
 async def test_remove(hosted: Repositories, volume: ContentVolume) -> None:
