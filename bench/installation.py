@@ -79,6 +79,25 @@ class Installation:
                 return Client.of(self.state)
         return None
 
+    def was_killed(self) -> bool:
+        """Say whether the server is not there because somebody killed it."""
+        return self._process is None or self._process.poll() == -signal.SIGKILL
+
+    def revive(self) -> Client | None:
+        """Start the server again if somebody killed it; return a client, None while it does not answer yet.
+
+        Raises:
+            BenchFailed: it ended by itself.
+        """
+        if self.was_killed():
+            self.launch()
+        try:
+            return self.client()
+        except BenchFailed:
+            if self.was_killed():
+                return None
+            raise
+
     def kill_server(self) -> None:
         """Kill the server with SIGKILL; workers and queue server stay."""
         if self._process is not None:
