@@ -5,6 +5,7 @@ The machine plays three workers, the run controller and the misfortunes; after e
 
 import sys
 from collections import Counter
+from dataclasses import dataclass
 
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
@@ -24,15 +25,34 @@ SELDOM = st.integers(0, 3).map(lambda die: die == 3)
 _TOTAL_OF = {Verdict.PASS: "passed", Verdict.FAIL: "failed", Verdict.ERROR: "errors", Verdict.SKIPPED: "skipped"}
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a worker does next; each verb takes what it needs."""
+
+    verb: str
+    worker: str
+    picks: list[int]
+    verdict: Verdict
+    cost: float | None
+    later: bool
+
+
+VERBS = st.sampled_from(["lease", "lease", "lease", "complete", "complete", "retry", "hand_back", "renew", "pass_time", "pass_time"])
+STEPS = st.builds(Step, VERBS, WORKERS, PICKS, VERDICTS, COSTS, st.booleans())
+
+
 class QueueMachine(QueueDriver):
     """What three workers, the controller and misfortune do to a run, each a rule."""
 
-    @initialize(items=st.integers(1, 7), chunk=st.integers(1, 4), budget=st.sampled_from([None, None, 0.5, 1.0]))
-    def begin(self, items: int, chunk: int, budget: float | None) -> None:
-        """Pin a run."""
+    @initialize(items=st.integers(1, 7), chunk=st.integers(1, 4), budget=st.sampled_from([None, None, 0.5, 1.0]), seldom=SELDOM)
+    def begin(self, items: int, chunk: int, budget: float | None, seldom: bool) -> None:  # noqa: FBT001 - hypothesis passes by name
+        """Pin a run; seldom without putting it, and making that durable."""
         self.meta = RunMeta(DIGEST, items, budget_usd=budget)
         self.chunks = [range(start, min(start + chunk, items)) for start in range(0, items, chunk)]
         self.pin()
+        if not seldom:
+            self.put_all()
+            self.bench.make_durable(rewritten=False)
 
     # -- the controller ------------------------------------------------------------------------------------------------------------------
 
@@ -133,6 +153,27 @@ class QueueMachine(QueueDriver):
     # -- the workers ---------------------------------------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.reference)
+    @rule(steps=st.lists(STEPS, min_size=3, max_size=10))
+    def work(self, steps: list[Step]) -> None:
+        """Let the workers work."""
+        for step in steps:
+            match step.verb:
+                case "lease":
+                    self.lease(step.worker, len(step.picks))
+                case "complete":
+                    self.complete(step.worker, step.picks, step.verdict, step.cost)
+                case "retry":
+                    self.retry(step.worker, step.picks[0], later=step.later)
+                case "hand_back":
+                    self.hand_back(step.worker, step.picks)
+                case "renew":
+                    self.renew(step.worker, step.picks)
+                case "pass_time":
+                    self.pass_time(step.picks)
+            self.keeps_the_moment()
+            self.is_what_the_reference_says()
+
+    @precondition(lambda self: self.reference)
     @rule(worker=WORKERS, limit=st.integers(1, 4))
     def lease(self, worker: str, limit: int) -> None:
         """Lease some items."""
@@ -192,13 +233,20 @@ class QueueMachine(QueueDriver):
         if not self.settled:
             self.bench.make_durable(rewritten=rewritten)
 
-    @rule(kept=st.floats(0, 1), seldom=SELDOM)
+    @rule(kept=st.integers(0, 100).map(lambda percent: percent / 100), seldom=SELDOM)
     def lose_tail(self, kept: float, seldom: bool) -> None:  # noqa: FBT001 - as above
         """Kill the store and lose the end of what it wrote, seldom nothing; it takes a lease time to come back."""
         if not self.settled:
             self.reference = self.bench.lose_tail(1.0 if seldom else kept)
             if self.reference:
                 self.let_pass(set())
+
+    @precondition(lambda self: self.reference)
+    @rule(steps=st.lists(STEPS, min_size=5, max_size=12), kept=st.integers(0, 100))
+    def lose_work(self, steps: list[Step], kept: int) -> None:
+        """Lose the end of some work, and go on."""
+        self.work(steps)
+        self.lose_tail(kept / 100, seldom=False)
 
     @rule(seldom=SELDOM)
     def lose_everything(self, seldom: bool) -> None:  # noqa: FBT001 - as above

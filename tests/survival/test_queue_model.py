@@ -11,10 +11,10 @@ from tests.survival.queue_machine import on
 def test_any_interleaving_on_the_memory_queue() -> None:
     """Whatever is put, leased, lost, taken over, retried, stopped and put again: each item is in some set or named as missing, and ends recorded once."""
     with closing(MemoryBench()) as bench:
-        check(on(bench), examples=150, steps=40)
+        check(on(bench), examples=80, steps=20)
 
 
 def test_any_interleaving_on_a_server_that_is_killed_and_loses_its_tail(tmp_path: Path) -> None:
     """The same on a real server, which is killed and whose append-only file is cut at any byte behind what was durable: it is back at an earlier moment."""
     with closing(ServerBench(tmp_path)) as bench:
-        check(on(bench), examples=25, steps=40)
+        check(on(bench), examples=25, steps=20)
