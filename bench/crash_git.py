@@ -14,7 +14,7 @@ from pathlib import Path
 
 from arena.cli.client import Client
 from arena.errors import ServerUnreachable
-from arena.local.processes import start_time
+from arena.local.process_times import start_time
 from bench.installation import NAMESPACE, Installation, clone_url, ensure, git, wait_for
 from bench.orders import Orders
 from gitops.content import ContentVolume, ProjectKey
@@ -109,12 +109,18 @@ class CrashGit:
             ensure(client, ARENA_PROJECT, name, spec)
         self._note("seed")
         self._orders.withdraw()
-        ensure(self._up(), ARENA_PROJECT, name, spec)
+        wait_for(lambda: self._ensured(name, spec), WAIT_S, f"{name} was not taken")
         head = self._head_of(name)
         listed = git(self._volume.repository(ProjectKey(NAMESPACE, name)), "ls-tree", "--name-only", head).splitlines()
         if sorted(listed) != sorted(data):
             self.lost.append(f"the seed of {name} has {len(listed)} of {len(data)} files")
         self._check(ProjectKey(NAMESPACE, name))
+
+    def _ensured(self, name: str, spec: Mapping[str, object]) -> bool | None:
+        with contextlib.suppress(ServerUnreachable):  # a killed process answers connections until its last thread is gone
+            ensure(self._up(), ARENA_PROJECT, name, spec)
+            return True
+        return None
 
     def _push_at_any_moment(self) -> None:
         """Kill the server some time after a push began, wherever it is then."""

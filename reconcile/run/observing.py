@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+from engine.results.summary import Summary
+from engine.results.verdicts import Counts
 from reconcile.run.scope import RunScope
 
 LOOK_AGAIN = timedelta(milliseconds=500)
@@ -28,13 +30,23 @@ class ProgressPace:
 
 def show_progress(run: RunScope) -> None:
     """Copy the queue's counters into the draft status."""
-    state, total = run.counted(), len(run.planned().items)
-    failed = state.failed + state.errors
-    run.status["progress"] = {"total": total, "completed": state.passed, "failed": failed, "pending": max(0, total - state.recorded)}
-    display = run.status.setdefault("display", {})
-    display["progress"] = progress_text(total, state.passed + failed, failed)
+    state = run.counted()
+    _show(run, Counts(state.passed, state.failed, state.errors, state.recorded - state.passed - state.failed - state.errors))
     if state.cost_usd:
-        display["cost"] = f"{state.cost_usd:.4f}"
+        run.status["display"]["cost"] = f"{state.cost_usd:.4f}"
+
+
+def show_result(run: RunScope, summary: Summary) -> None:
+    """Write what the records say into the draft status: the counters of a store that lost a part of them say something else."""
+    _show(run, summary.total.counts)
+    if cost_usd := summary.total.cost_usd:
+        run.status["display"]["cost"] = f"{cost_usd:.4f}"
+
+
+def _show(run: RunScope, counts: Counts) -> None:
+    total, failed = len(run.planned().items), counts.failed + counts.errors
+    run.status["progress"] = {"total": total, "completed": counts.passed, "failed": failed, "pending": max(0, total - counts.items)}
+    run.status.setdefault("display", {})["progress"] = progress_text(total, counts.passed + failed, failed)
 
 
 def progress_text(total: int, ended: int, failed: int) -> str:

@@ -14,7 +14,7 @@ from engine.version import ENGINE_VERSION
 from foundation.crash import crash_point
 from reconcile.errors import Waiting
 from reconcile.kinds.reasons import EventReason, RunReason
-from reconcile.run.observing import show_progress
+from reconcile.run.observing import show_result
 from reconcile.run.planning import claim_output
 from reconcile.run.scope import RunScope
 from reconcile.run.stopping import stop_word
@@ -32,7 +32,7 @@ async def settle(run: RunScope) -> Result:
     crash_point("settle.begun")
     summary = await _files(run)
     crash_point("settle.files_written")
-    show_progress(run)
+    show_result(run, summary)
     phase, reason, message = outcome_of(run, summary)
     run.status["phase"] = phase
     run.status["result"] = {"summary": summary.spec_summary()}

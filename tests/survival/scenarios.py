@@ -5,6 +5,7 @@ outcome of the same scenario undisturbed.
 """
 
 import asyncio
+import contextlib
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -17,6 +18,7 @@ import redis
 
 from arena.cli.client import ServerRefused
 from bench.accounts import account_of
+from engine.errors import QueueUnavailable
 from engine.queue.redis import RedisWorkQueue
 from engine.results.parts import PARTS
 from gitops.content import ContentVolume, ProjectKey
@@ -99,8 +101,18 @@ class Scene:
     def ended_run(self) -> dict[str, Any]:
         """Return the only run when it has ended and its keys are gone."""
         run = self.doomed.until(lambda: next((run for run in self.objects(ARENA_RUN) if finished(run)), None), "the run to end")
-        self.doomed.until(lambda: run["metadata"]["uid"] not in self.queued(), "the run's keys to go")
+        self.forgotten(run)
         return run
+
+    def forgotten(self, run: Mapping[str, Any]) -> None:
+        """Wait until a run's keys are gone."""
+
+        def probe() -> bool:
+            with contextlib.suppress(QueueUnavailable):
+                return run["metadata"]["uid"] not in self.queued()
+            return False
+
+        self.doomed.until(probe, "the run's keys to go")
 
     def lines(self, run: Mapping[str, Any]) -> int:
         """Return how many items of a run the workers have written down."""
@@ -119,10 +131,23 @@ class Scene:
 
         return asyncio.run(look())
 
-    def lose_the_queue(self) -> None:
-        """Empty the queue's store, as a server without its file would come back."""
-        with redis.Redis.from_url(self._redis_url) as store:
-            store.flushall()
+    def store(self) -> redis.Redis:
+        """Return a client of the queue's store, to do it harm."""
+        return redis.Redis.from_url(self._redis_url, decode_responses=True)
+
+    def queue_server(self) -> int:
+        """Return the pid of the queue's store, once it answers."""
+
+        def probe() -> int:
+            with contextlib.suppress(redis.RedisError), self.store() as store:
+                return int(store.info("server")["process_id"])
+            return 0
+
+        return self.doomed.until(probe, "the store to answer")
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return the namespace's events."""
+        return self.objects(EVENT)
 
     @property
     def _redis_url(self) -> str:
@@ -218,7 +243,7 @@ def deleted_run(scene: Scene) -> Outcome:
     """A run that is deleted while it goes: nothing of it stays, and nothing starts in its place."""
     _, run = slow_run(scene, items=LONG_ITEMS)
     remove(scene, ARENA_RUN, run["metadata"]["name"])
-    scene.doomed.until(lambda: run["metadata"]["uid"] not in scene.queued(), "the run's keys to go")
+    scene.forgotten(run)
     pins = scene.volume.repository(scene.key) / "refs" / "arena" / "runs"
     job = scene.find(ARENA_JOB, JOB) or {}
     facts = {
@@ -296,7 +321,7 @@ def forgotten_history(scene: Scene) -> Outcome:
     scene.doomed.until(lambda: not scene.objects(ARENA_RUN), "the run to go")
     told = json.loads(summary.read_bytes())
     job = scene.doomed.until(lambda: scene.find(ARENA_JOB, JOB), "the job")
-    created = [event for event in scene.objects(EVENT) if event["reason"] == "RunCreated"]
+    created = [event for event in scene.events() if event["reason"] == "RunCreated"]
     facts = {"totals": told["totals"], "remembered": job["status"]["lastRunRef"]["name"] == summary.stem, "created": len(created) <= 1}
     return Outcome(facts)
 
@@ -304,7 +329,8 @@ def forgotten_history(scene: Scene) -> Outcome:
 def rebuilt_run(scene: Scene) -> Outcome:
     """A run whose queue is lost while it goes."""
     commit, _ = slow_run(scene, items=SLOW_ITEMS)
-    scene.lose_the_queue()
+    with scene.store() as store:
+        store.flushall()
     return run_facts(scene, scene.ended_run(), commit)
 
 
