@@ -16,12 +16,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from arena.local.json_body import read_object
 from foundation.errors import ArenaError
 from reconcile.cluster.port import KINDS, Cluster, ResourceKind, WatchEvent
 from reconcile.cluster.selectors import Selector
 from reconcile.errors import AlreadyExists, Conflict, FieldError, Gone, Invalid, NotFound, ObjectTooLarge, StoreUnavailable
 
-MAX_BODY_BYTES = 3 * 1024 * 1024
 MERGE_PATCH = "application/merge-patch+json"
 _READ_QUERY = {"watch", "resourceVersion", "labelSelector"}
 _WRITE_QUERY = {"dryRun"}
@@ -134,8 +134,10 @@ class _Endpoint:
 
     async def _delete(self, request: Request, target: Target) -> Response:
         """Delete an object. Of the options a body may hold only preconditions are known; the cascade is always in the background."""
-        options = await _body(request, empty={})
-        preconditions = options.get("preconditions", {})
+        options = await read_object(request, empty={})
+        preconditions = options.get("preconditions") or {}
+        if not isinstance(preconditions, dict):
+            raise Invalid([FieldError("preconditions", "must be an object")], kind=target.kind.kind)
         policy = options.get("propagationPolicy") or "Background"
         if policy != "Background":
             return status_response(400, "BadRequest", f"propagationPolicy {policy} is not supported here yet")
@@ -147,13 +149,13 @@ class _Endpoint:
     async def _patch(self, request: Request, target: Target, *, dry_run: bool) -> Response:
         if request.headers.get("content-type", "").partition(";")[0] != MERGE_PATCH:
             return status_response(415, "UnsupportedMediaType", f"only {MERGE_PATCH} is supported yet")
-        patch = await _body(request)
+        patch = await read_object(request)
         return JSONResponse(await self._cluster.patch(target.kind, target.namespace, target.name, patch, dry_run=dry_run))
 
 
 async def _object(request: Request, target: Target) -> dict[str, Any]:
     """Return the object of a body. What it leaves out the path says; what it says must agree with the path."""
-    body = await _body(request)
+    body = await read_object(request)
     metadata = body.setdefault("metadata", {})
     if not isinstance(metadata, dict):
         raise Invalid([FieldError("metadata", "must be an object")], kind=target.kind.kind)
@@ -179,24 +181,6 @@ def _target(group: str, version: str, path: str) -> Target | None:
         return None
     name, subresource = (*parts[1:], "", "")[:2]
     return Target(kind, namespace, name, subresource)
-
-
-async def _body(request: Request, *, empty: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return the JSON object that a request carries; `empty`, if given, for no body at all."""
-    data = b""
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > MAX_BODY_BYTES:
-            raise Invalid([FieldError("", f"the body is larger than {MAX_BODY_BYTES} bytes")])
-    if not data and empty is not None:
-        return empty
-    try:
-        body = json.loads(data)
-    except ValueError as error:
-        raise Invalid([FieldError("", f"the body is not JSON: {error}")]) from error
-    if not isinstance(body, dict):
-        raise Invalid([FieldError("", "the body is not a JSON object")])
-    return body
 
 
 async def _lines(events: AsyncGenerator[WatchEvent, None], stopping: asyncio.Event) -> AsyncIterator[bytes]:

@@ -6,6 +6,7 @@ one event loop: watches are woken by this process's own commits, without polling
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -25,6 +26,8 @@ EVENT_LIFETIME_S = 24 * 3600.0
 UPKEEP_INTERVAL_S = 60.0
 DEFAULT_LOG_LIMITS = LogLimits()
 _PAGE = 200
+_VERSION = re.compile(r"[0-9]{1,18}")
+"""SQLite's integers have 63 bits."""
 
 _warnings: ContextVar[list[str] | None] = ContextVar("admission_warnings", default=None)
 
@@ -190,10 +193,9 @@ def _selector(labels: Labels | None) -> Selector:
 
 
 def _version(resource_version: str) -> int:
-    try:
-        return int(resource_version)
-    except ValueError:
-        raise Invalid([FieldError("resourceVersion", f"Invalid value: {resource_version!r}: must be one that this store gave")]) from None
+    if not _VERSION.fullmatch(resource_version):
+        raise Invalid([FieldError("resourceVersion", f"Invalid value: {resource_version!r}: must be one that this store gave")])
+    return int(resource_version)
 
 
 def _event(entry: LogEntry, selector: Selector) -> WatchEvent | None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from arena.cli.client import warning_text
+from arena.local.json_body import MAX_BODY_BYTES
 from arena.local.kube_api import kube_api, warning_header
 from foundation.clock import SystemClock
 from reconcile.cluster.port import ARENA_JOB
@@ -129,6 +130,11 @@ REFUSALS = [
     pytest.param("PUT", f"{JOBS}/eval", job("other"), 422, "Invalid", id="another name than the path's"),
     pytest.param("POST", f"{JOBS}/eval", job(), 405, "MethodNotAllowed", id="a verb that is not allowed there"),
     pytest.param("GET", f"{JOBS}?fieldSelector=a", None, 400, "BadRequest", id="a parameter that nobody would heed"),
+    pytest.param("POST", JOBS, b'{"metadata": {"name": "\\ud800"}}', 422, "Invalid", id="half a character"),
+    pytest.param("POST", JOBS, b'{"metadata": ' + b"[" * 101 + b"]" * 101 + b"}", 422, "Invalid", id="nested a little too deeply"),
+    pytest.param("POST", JOBS, b"[" * 100_000 + b"]" * 100_000, 422, "Invalid", id="nested deeper than any stack"),
+    pytest.param("POST", JOBS, b" " * (MAX_BODY_BYTES + 1), 422, "Invalid", id="too large a body"),
+    pytest.param("DELETE", f"{JOBS}/eval", {"preconditions": ["uid"]}, 422, "Invalid", id="preconditions that are no object"),
     pytest.param("DELETE", f"{JOBS}/eval", {"propagationPolicy": "Orphan"}, 400, "BadRequest", id="a cascade that is not built"),
 ]
 
@@ -196,3 +202,10 @@ async def test_watch_from_a_version_that_is_gone(api: Api) -> None:
     """A watch from a version that the log does not have ends with an ERROR event that holds a Status: list again."""
     answer = await api.ask("GET", f"{JOBS}?watch=true&resourceVersion=999999")
     assert [(line["type"], line["object"]["reason"], line["object"]["code"]) for line in answer.lines] == [("ERROR", "Expired", 410)]
+
+
+@pytest.mark.parametrize("version", ["-1", "abc", "9" * 30])
+async def test_watch_from_a_version_that_never_was(api: Api, version: str) -> None:
+    """A watch from what no store gives as a version ends with an ERROR event that says so."""
+    answer = await api.ask("GET", f"{JOBS}?watch=true&resourceVersion={version}")
+    assert [(line["type"], line["object"]["code"]) for line in answer.lines] == [("ERROR", 422)]
