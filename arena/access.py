@@ -27,10 +27,15 @@ class LocalAccess:
         self._token = token
 
     def admits(self, headers: Mapping[str, str]) -> bool:
-        """Say whether a request carries the token, as bearer token or as the password of basic authentication."""
-        scheme, _, value = headers.get("authorization", "").partition(" ")
-        offered = value.strip() if scheme.lower() == "bearer" else _password(value) if scheme.lower() == "basic" else ""
-        return hmac.compare_digest(offered.encode(), self._token.encode())
+        """Say whether a request carries the token as bearer token.
+
+        Not as a password: a browser that was once given one sends it along with whatever any page makes it ask for.
+        """
+        scheme, value = _credentials(headers)
+        return scheme == "bearer" and self._is_token(value)
+
+    def _is_token(self, offered: str) -> bool:
+        return bool(offered) and hmac.compare_digest(offered.encode(), self._token.encode())
 
     async def authorize_git(self, headers: Mapping[str, str], namespace: str, project: str, *, write: bool) -> Access:
         """Say what a git client may do with a project's repository.
@@ -40,7 +45,8 @@ class LocalAccess:
             UnknownProject: no such project, or it has no repository of its own.
             Forbidden: the project is being deleted and takes no push.
         """
-        if not self.admits(headers):
+        scheme, value = _credentials(headers)
+        if not (self.admits(headers) or (scheme == "basic" and self._is_token(_password(value)))):
             raise Unauthenticated(
                 "cannot log in: the password is not this installation's token", hint="`arena up` prints the line that lets git find it"
             )
@@ -58,8 +64,13 @@ class LocalAccess:
         return Access(ProjectKey(namespace, project), PushPolicy(allow_force=force, limits=snapshot_limits(spec.snapshots), force_remedy=remedy))
 
 
+def _credentials(headers: Mapping[str, str]) -> tuple[str, str]:
+    scheme, _, value = headers.get("authorization", "").partition(" ")
+    return scheme.lower(), value.strip()
+
+
 def _password(value: str) -> str:
     try:
-        return base64.b64decode(value.strip(), validate=True).decode("utf-8", "replace").partition(":")[2]
+        return base64.b64decode(value, validate=True).decode("utf-8", "replace").partition(":")[2]
     except (binascii.Error, ValueError):
         return ""

@@ -205,6 +205,7 @@ def _server_config(app: ArenaApp) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         timeout_graceful_shutdown=SHUTDOWN_S,
     )
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from arena.cli.client import Client, ServerRefused
 from arena.errors import ServerUnreachable
-from arena.local.processes import start_time
+from arena.local.process_times import start_time
 from bench.accounts import Account, account_of, differences
 from bench.installation import NAMESPACE, BenchFailed, Installation, await_repository, ensure, kill, wait_for
 from bench.kills import directory_of, words_of

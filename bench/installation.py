@@ -17,7 +17,7 @@ from typing import TypeVar
 from arena.cli.client import Client, ServerRefused
 from arena.cli.server import credential_helper
 from arena.errors import ServerUnreachable
-from arena.local.processes import start_time
+from arena.local.process_times import start_time
 from arena.local.state import StateDirectory
 from engine.queue.processes import command_line
 from reconcile.cluster.port import ARENA_PROJECT, ResourceKind

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from arena.local.process_times import start_time
 from arena.local.spare import Command, Spare, spawn
 from foundation.crash import crash_point
 from foundation.files import write_file
@@ -129,15 +130,3 @@ class Processes:
         finally:
             for task in waiting:
                 task.cancel()
-
-
-def start_time(pid: int) -> int | None:
-    """Return when a process started, in clock ticks since boot; None when there is none of that pid or it is a zombie.
-
-    Source: field 22 of /proc/[pid]/stat (proc(5)); field 2 may hold spaces and parentheses, so fields are counted from its end.
-    """
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] == "Z" else int(fields[19])

@@ -8,6 +8,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from arena.errors import ServerUnreachable, StateLocked, StateUnusable
+from arena.local.process_times import start_time
 from foundation.files import write_file
 
 
@@ -117,9 +119,12 @@ class StateDirectory:
         try:
             if not path.exists():
                 write_file(path, f"{secrets.token_hex(size)}\n".encode(), mode=0o600)
-            return path.read_text(encoding="ascii").strip()
+            secret = path.read_text(encoding="ascii").strip()
         except OSError as error:
             raise state_unusable(self.root, error) from error
+        if _SECRET.fullmatch(secret) is None:  # an empty token would let everybody in
+            raise StateUnusable(f"cannot use state directory '{self.root}': its file '{name}' is damaged", hint=f"remove {path}, then start again")
+        return secret
 
     def read_token(self) -> str:
         """Return the token of a server that was started on this directory.
@@ -142,7 +147,8 @@ class StateDirectory:
             StateUnusable: the file system refuses.
         """
         try:
-            write_file(self.root / "server.json", json.dumps({"url": url, "pid": os.getpid(), "queue": queue}).encode(), mode=0o600)
+            record = {"url": url, "pid": os.getpid(), "started": start_time(os.getpid()), "queue": queue}
+            write_file(self.root / "server.json", json.dumps(record).encode(), mode=0o600)
         except OSError as error:
             raise state_unusable(self.root, error) from error
 
@@ -154,19 +160,27 @@ class StateDirectory:
     def address(self) -> ServerAddress:
         """Return where the server of this directory listens.
 
+        A killed server leaves its address behind, and whoever listens there by now must not be sent our token: its process must be alive.
+
         Raises:
-            ServerUnreachable: no server has published itself.
+            ServerUnreachable: no server has published itself, or it has ended since.
         """
+        nowhere = ServerUnreachable(
+            f"cannot find a server: none runs on state directory '{self.root}'",
+            hint="start one with `arena up`, or name its directory with --state DIR",
+        )
         try:
             record = json.loads((self.root / "server.json").read_bytes())
-            return ServerAddress(str(record["url"]), int(record["pid"]), str(record.get("queue", "")))
+            address = ServerAddress(str(record["url"]), int(record["pid"]), str(record.get("queue", "")))
+            started = record["started"]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ServerUnreachable(
-                f"cannot find a server: none runs on state directory '{self.root}'",
-                hint="start one with `arena up`, or name its directory with --state DIR",
-            ) from error
+            raise nowhere from error
+        if started is not None and start_time(address.pid) != started:  # None: this system cannot tell
+            raise nowhere
+        return address
 
 
+_SECRET = re.compile(r"[0-9a-f]{16,}")
 _REMEDIES = {
     errno.ENOSPC: "free some space on that file system, or choose another directory with --state DIR",
     errno.EROFS: "it is mounted read-only: choose another directory with --state DIR",

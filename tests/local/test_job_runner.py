@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from arena.local.job_runner import FINALIZER, Host, JobRunner
-from arena.local.processes import Processes, ProcessRecord, start_time
+from arena.local.process_times import start_time
+from arena.local.processes import Processes, ProcessRecord
 from arena.local.spare import MAX_ORDER_BYTES, Command, Spare
 from foundation.clock import SystemClock
 from reconcile.cluster.port import JOB

@@ -1,5 +1,6 @@
 """The state directory: private files, one owner, an address that others find."""
 
+import json
 import os
 import stat
 from pathlib import Path
@@ -73,6 +74,29 @@ def test_withdrawn_address_is_gone(state: StateDirectory) -> None:
     state.withdraw()
     with pytest.raises(ServerUnreachable):
         state.address()
+
+
+def test_address_of_a_killed_server_is_no_address(state: StateDirectory) -> None:
+    """A server that was killed leaves its address: neither a command nor git sends the token to whoever listens there by now."""
+    state.token()
+    state.publish("http://127.0.0.1:7", "")
+    asked = ["protocol=http\n", "host=127.0.0.1:7\n"]
+    assert "password=" in answer("get", state, asked)
+    record = json.loads((state.root / "server.json").read_bytes())
+    for change in ({"pid": 2**22 + 1}, {"started": record["started"] - 1}):
+        (state.root / "server.json").write_text(json.dumps({**record, **change}))
+        with pytest.raises(ServerUnreachable, match="none runs"):
+            state.address()
+        assert answer("get", state, asked) == ""
+
+
+@pytest.mark.parametrize("content", ["", "\n", "short\n", "two\nlines of words that are long enough\n"])
+def test_damaged_token_is_refused(state: StateDirectory, content: str) -> None:
+    """A token that cannot be one of ours opens nothing and starts nothing; the remedy names the file."""
+    (state.root / "token").write_text(content)
+    with pytest.raises(StateUnusable, match="'token' is damaged") as refused:
+        state.token()
+    assert str(state.root / "token") in refused.value.hint
 
 
 def test_path_through_a_file_is_unusable(tmp_path: Path) -> None:
