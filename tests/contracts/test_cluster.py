@@ -1,39 +1,13 @@
 """The rules that every Cluster adapter keeps: objects, versions, status and lists. Deletion and watches have files of their own."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from foundation.clock import SystemClock
 from reconcile.cluster.port import ARENA_JOB, CONFIG_MAP, WORKSPACE, Cluster, Object, ResourceKind
 from reconcile.cluster.selectors import Selector
-from reconcile.cluster.sqlite import SqliteCluster
 from reconcile.errors import AlreadyExists, Conflict, Invalid, NotFound, ObjectTooLarge
-
-NS = "arena"
-
-
-@pytest.fixture(params=["sqlite"])
-async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
-    """Give a running store; a real API server becomes another parameter."""
-    assert request.param == "sqlite"
-    store = SqliteCluster(tmp_path / "store.db", SystemClock())
-    yield store
-    await store.close()
-
-
-def make(kind: ResourceKind, name: str, **rest: Any) -> Object:
-    """Return a small valid object; `rest` goes beside metadata, and `metadata` into it."""
-    metadata = {"name": name} | ({"namespace": NS} if kind.namespaced else {}) | rest.pop("metadata", {})
-    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **rest}
-
-
-def job(name: str, **rest: Any) -> Object:
-    """Return an ArenaJob."""
-    return make(ARENA_JOB, name, **({"spec": {"sourceRef": {"name": "src"}}} | rest))
+from tests.contracts.cluster_objects import NS, job, make
 
 
 async def is_gone(cluster: Cluster, kind: ResourceKind, name: str) -> bool:

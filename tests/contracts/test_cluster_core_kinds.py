@@ -1,32 +1,10 @@
 """The rules that every Cluster adapter keeps for Secrets and ConfigMaps."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from foundation.clock import SystemClock
-from reconcile.cluster.port import CONFIG_MAP, SECRET, Cluster, Object, ResourceKind
-from reconcile.cluster.sqlite import SqliteCluster
+from reconcile.cluster.port import CONFIG_MAP, SECRET, Cluster
 from reconcile.errors import Invalid
-
-NS = "arena"
-
-
-@pytest.fixture(params=["sqlite"])
-async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
-    """Give a running store; a real API server becomes another parameter."""
-    assert request.param == "sqlite"
-    store = SqliteCluster(tmp_path / "store.db", SystemClock())
-    yield store
-    await store.close()
-
-
-def make(kind: ResourceKind, name: str, **rest: Any) -> Object:
-    """Return a small valid object; `rest` goes beside metadata, and `metadata` into it."""
-    metadata = {"name": name} | ({"namespace": NS} if kind.namespaced else {}) | rest.pop("metadata", {})
-    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **rest}
+from tests.contracts.cluster_objects import NS, make
 
 
 async def test_secret_string_data(cluster: Cluster) -> None:

@@ -1,38 +1,14 @@
 """The rules that every Cluster adapter keeps for deletion, finalizers and ownership."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from foundation.clock import SystemClock
 from reconcile.cluster.port import ARENA_JOB, ARENA_RUN, CONFIG_MAP, Cluster, Object, ResourceKind
-from reconcile.cluster.sqlite import SqliteCluster
 from reconcile.errors import Conflict, Invalid, NotFound
-
-NS = "arena"
-
-
-@pytest.fixture(params=["sqlite"])
-async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
-    """Give a running store; a real API server becomes another parameter."""
-    assert request.param == "sqlite"
-    store = SqliteCluster(tmp_path / "store.db", SystemClock())
-    yield store
-    await store.close()
-
-
-def make(kind: ResourceKind, name: str, **rest: Any) -> Object:
-    """Return a small valid object; `rest` goes beside metadata, and `metadata` into it."""
-    metadata = {"name": name} | ({"namespace": NS} if kind.namespaced else {}) | rest.pop("metadata", {})
-    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **rest}
-
-
-def job(name: str, **rest: Any) -> Object:
-    """Return an ArenaJob."""
-    return make(ARENA_JOB, name, **({"spec": {"sourceRef": {"name": "src"}}} | rest))
+from tests.contracts.cluster_objects import NS, job, make
 
 
 def run_of(owner: Object, name: str, **metadata: Any) -> Object:

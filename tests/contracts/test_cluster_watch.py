@@ -2,26 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from foundation.clock import SystemClock
 from reconcile.cluster.port import ARENA_JOB, ARENA_RUN, Cluster, Object, WatchEvent
 from reconcile.cluster.selectors import Selector
-from reconcile.cluster.sqlite import SqliteCluster
-
-NS = "arena"
-
-
-@pytest.fixture(params=["sqlite"])
-async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
-    """Give a running store; a real API server becomes another parameter."""
-    assert request.param == "sqlite"
-    store = SqliteCluster(tmp_path / "store.db", SystemClock())
-    yield store
-    await store.close()
+from tests.contracts.cluster_objects import NS
 
 
 def job(name: str, namespace: str = NS, **metadata: Any) -> Object:

@@ -1,0 +1,48 @@
+"""The adapters of each port, and small things to put into them: every contract suite runs on every adapter from here."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+import pytest_asyncio
+
+from engine.items import RunUID
+from engine.queue.embedded import EmbeddedServer
+from engine.queue.memory import MemoryWorkQueue
+from engine.queue.port import WorkQueue
+from engine.queue.redis import RedisWorkQueue
+from foundation.clock import SystemClock
+from reconcile.cluster.port import Cluster
+from reconcile.cluster.sqlite import SqliteCluster
+
+
+@pytest.fixture(params=["sqlite"])
+async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
+    """Give a running store; a real API server becomes another parameter."""
+    assert request.param == "sqlite"
+    store = SqliteCluster(tmp_path / "store.db", SystemClock())
+    yield store
+    await store.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def redis_url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+    """Start a real server and return its URL."""
+    server = EmbeddedServer(tmp_path_factory.mktemp("queue"))
+    yield await server.start()
+    await server.stop()
+
+
+@pytest.fixture(params=["memory", "redis"])
+async def queue(request: pytest.FixtureRequest, redis_url: str) -> AsyncIterator[WorkQueue]:
+    """Return each adapter in turn."""
+    chosen: WorkQueue = MemoryWorkQueue() if request.param == "memory" else RedisWorkQueue(redis_url, installation=uuid4().hex)
+    yield chosen
+    await chosen.close()
+
+
+@pytest.fixture
+def run() -> RunUID:
+    """Return a run that nobody else uses."""
+    return RunUID(str(uuid4()))
