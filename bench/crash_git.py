@@ -134,7 +134,7 @@ class CrashGit:
         self._finish(told=pushed)
 
     def _note(self, kind: str) -> None:
-        met = self._orders.wait(MEET_S)
+        met = self._orders.wait(MEET_S, self._installation.revive)
         if met is not None:
             self.met[kind] += 1
             wait_for(lambda: None if start_time(met.pid) is not None else True, WAIT_S, "a killed process is still there")

@@ -34,7 +34,7 @@ ITEMS = SCENARIOS * len(PROVIDERS) * TRIALS
 WORKERS = {"replicas": 3, "concurrency": 1}
 LEASE_S = 1.0
 STAND_S = 0.7
-MEET_S = 20.0
+MEET_S = 12.0
 WAIT_S = 90.0
 
 PLACES: Mapping[str, tuple[str, ...]] = {
@@ -171,7 +171,7 @@ class CrashRuns:
     def _strike_all(self, trial: Trial, blows: Sequence[Blow]) -> None:
         """See each blow met, the next one armed before anybody goes on, and the dead back."""
         for blow, following in itertools.zip_longest(blows, blows[1:]):
-            met = self._orders.wait(MEET_S)
+            met = self._orders.wait(MEET_S, self.installation.revive)
             if met is None:
                 trial.missed.append(f"{blow.spec}{' (Redis)' if blow.redis else ''}")
             elif blow.redis:

@@ -58,6 +58,8 @@ class Tally:
             self.met.update(trial.met)
             for line in trial.problems:
                 print(f"  {trial.job}: {line}", flush=True)
+            for order in trial.missed:
+                print(f"  {trial.job}: nobody came to {order}", flush=True)
             if len(self.trials) % 10 == 0:
                 print(f"  {len(self.trials)} runs, {self.met.total()} deaths", flush=True)
 

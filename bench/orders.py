@@ -4,7 +4,7 @@ Owns the order file of `foundation.crash`. An installation that is started with 
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,12 +52,13 @@ class Orders:
             return None
         return Met(point, int(pid))
 
-    def wait(self, seconds: float) -> Met | None:
-        """Wait until somebody comes to the point; None, and the order is withdrawn, when nobody does."""
+    def wait(self, seconds: float, meanwhile: Callable[[], object] = lambda: None) -> Met | None:
+        """Wait until somebody comes to the point, and do `meanwhile` again and again; None, and the order is withdrawn, when nobody does."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if (met := self.met()) is not None:
                 return met
+            meanwhile()
             time.sleep(STEP_S)
         self.withdraw()
         return None
