@@ -1,5 +1,6 @@
 """What is true of the queue on a Redis-protocol server beyond the contract."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -75,6 +76,25 @@ async def test_the_settled_mark_stays_a_day(queue: RedisWorkQueue, client: "redi
     keys = [key.decode() async for key in client.scan_iter(f"*{run}*")]
     assert keys == [run_keys(queue.installation, run).settled]
     assert SETTLED_MARK_S - 60 < await client.ttl(keys[0]) <= SETTLED_MARK_S
+
+
+async def test_reading_records_leaves_the_loop_to_others(queue: RedisWorkQueue, run: RunUID) -> None:
+    """However many records one answer of the store holds, whoever reads them does not keep the server from its other work."""
+    await put_items(queue, run, 500)
+    await queue.record(run, [bare_record(index, f"greeting/mock/{index + 1}", Verdict.PASS, at=AT) for index in range(500)])
+    turns: list[int] = []
+    read = bytearray()
+
+    async def other_work() -> None:
+        while len(read) < 500:
+            turns.append(len(read))
+            await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(other_work())
+        async for _ in queue.records(run):
+            read += b"."
+    assert max(later - earlier for earlier, later in zip(turns, [*turns[1:], 500], strict=True)) <= 100
 
 
 async def test_leases_of_a_lost_answer_are_found_again(queue: RedisWorkQueue, far: RedisWorkQueue, wire: Wire, run: RunUID) -> None:
