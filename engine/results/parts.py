@@ -22,7 +22,9 @@ PARTS = "parts"
 SUFFIX = ".jsonl"
 _PART_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}\.jsonl\Z")
 _OPEN_PARTS = 32
-_LOST = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.EIO}
+_READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+"""Not blocking: a worker may have put a pipe in place of its part, and opening that would never end."""
+_LOST = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.EIO, errno.ESPIPE, errno.ENXIO}
 _SCAN_BYTES = 1 << 20
 MAX_LINE_BYTES = 64 << 20
 """A line longer than this is neither written nor read."""
@@ -133,7 +135,7 @@ class PartReader:
     def _descriptor(self, part: str) -> int:
         descriptor = self._open.get(part)
         if descriptor is None:
-            descriptor = os.open(self._parts / part, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            descriptor = os.open(self._parts / part, _READ_FLAGS)
             self._open[part] = descriptor
             if len(self._open) > _OPEN_PARTS:
                 os.close(self._open.popitem(last=False)[1])

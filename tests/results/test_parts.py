@@ -1,7 +1,9 @@
 """Parts: appended lines are found by offset and believed only if whole."""
 
 import errno
+import hashlib
 import os
+import socket
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -64,6 +66,27 @@ def test_a_place_that_does_not_hold_yields_nothing(tmp_path: Path, place: Placed
     writer.append([b"one"])
     writer.close()
     assert read_line(tmp_path, record_at(place)) is None
+
+
+@pytest.mark.parametrize("planted", ["pipe", "link", "socket", "directory"])
+def test_what_a_worker_planted_in_place_of_a_part_yields_nothing(tmp_path: Path, planted: str) -> None:
+    """Only a file holds lines: whatever else has the name of a part is neither followed nor waited for."""
+    parts = tmp_path / PARTS
+    parts.mkdir()
+    (tmp_path / "secret").write_bytes(b"word\n")
+    place = PlacedLine("w.jsonl", 0, 4, hashlib.sha256(b"word").hexdigest())
+    with socket.socket(socket.AF_UNIX) as bound:
+        match planted:
+            case "pipe":
+                os.mkfifo(parts / place.part)
+            case "link":
+                (parts / place.part).symlink_to(tmp_path / "secret")
+            case "socket":
+                bound.bind(os.path.relpath(parts / place.part))
+            case _:
+                (parts / place.part).mkdir()
+        assert read_line(tmp_path, record_at(place)) is None
+        assert list(scan_parts(tmp_path)) == []
 
 
 def test_many_parts_need_few_open_files(tmp_path: Path) -> None:
