@@ -17,3 +17,11 @@ class StateLocked(UsageError):
 
 class StateUnusable(UsageError):
     """The state directory cannot be read or written as it must be."""
+
+
+class BackupFailed(UsageError):
+    """The backup cannot be taken; there is no archive."""
+
+
+class RestoreRefused(UsageError):
+    """The archive or the place for it is not what it must be; nothing has been written."""

@@ -36,7 +36,10 @@ COMMANDS = {
     "runs": "arena.cli.runs",
     "show": "arena.cli.runs",
     "logs": "arena.cli.runs",
+    "project": "arena.cli.projects",
     "doctor": "arena.cli.doctor",
+    "backup": "arena.cli.backups",
+    "restore": "arena.cli.backups",
     "git-credential": "arena.cli.credential",
     "worker": "arena.cli.worker",
 }

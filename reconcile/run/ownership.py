@@ -43,6 +43,17 @@ def claim(directory: Path, owner: Owner) -> Owner:
     return read_owner(directory) or owner
 
 
+def hand_over(directory: Path, old: str, new: str) -> None:
+    """Make a directory of installation `old` one of installation `new`; another's stays.
+
+    Raises:
+        OSError: it cannot be marked.
+    """
+    owner = read_owner(directory)
+    if owner is not None and owner.installation == old:
+        write_file(directory / _MARKER, f"{owner.uid} {new}\n".encode())
+
+
 def move_aside(directory: Path, owner: Owner) -> None:
     """Move a dead run's directory into `.trash`, where nothing uses it."""
     trash = directory.parent / TRASH

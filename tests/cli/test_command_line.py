@@ -30,10 +30,16 @@ def options() -> Iterator[tuple[str, Any]]:
         importlib.import_module(module).register(app)
     group = typer.main.get_command(app)
     assert sorted(getattr(group, "commands", {})) == sorted(COMMANDS)
-    for name, command in sorted(getattr(group, "commands", {}).items()):
-        for parameter in command.params:
-            if parameter.param_type_name == "option" and parameter.name != "help":
-                yield name, parameter
+    yield from options_of("", group)
+
+
+def options_of(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    """Yield (command, option) for a command and for those below it."""
+    for parameter in command.params:
+        if parameter.param_type_name == "option" and parameter.name not in {"help", "install_completion", "show_completion"}:
+            yield name, parameter
+    for inner, below in sorted(getattr(command, "commands", {}).items()):
+        yield from options_of(f"{name} {inner}".strip(), below)
 
 
 def test_options_show_default_and_variable() -> None:
