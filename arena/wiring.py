@@ -19,6 +19,7 @@ from arena.app import ArenaApp
 from arena.errors import UsageError
 from arena.local.job_runner import Host, JobRunner
 from arena.local.kube_api import kube_api
+from arena.local.log_sweep import LogSweep
 from arena.local.processes import Processes
 from arena.local.spare import Spare
 from arena.local.state import StateDirectory
@@ -29,6 +30,7 @@ from engine.queue.redis import RedisWorkQueue
 from engine.version import ENGINE_VERSION
 from foundation.clock import Clock, SystemClock
 from gitops.content import ContentVolume, ProjectKey
+from gitops.processes import check_git
 from gitops.repositories import Repositories
 from gitops.smart_http import SmartHTTP
 from gitops.snapshots import Snapshots
@@ -79,6 +81,7 @@ class LocalArena:
         starting = asyncio.current_task()
         if starting is not None:  # until there is a server to stop, SIGTERM ends the start, and what it has started ends with it
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, starting.cancel)
+        await check_git()
         async with contextlib.AsyncExitStack() as stack:
             listener = stack.enter_context(contextlib.closing(_listen(self._settings.host, self._settings.port)))
             host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
@@ -117,7 +120,7 @@ class LocalArena:
             max_workers=self._settings.max_workers,
         )
         duties = [controller.run for controller in self._controllers(parts, world)]
-        duties += [runner.run, Sweep(parts.cluster, world, self._clock).run]
+        duties += [runner.run, Sweep(parts.cluster, world, self._clock).run, LogSweep(parts.cluster, self._state.logs, self._clock).run]
         duties += [] if self._settings.redis_url else [self._queue_server.supervise]
         try:
             async with asyncio.TaskGroup() as group:
