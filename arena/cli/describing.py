@@ -1,10 +1,11 @@
 """One object in words, as `kubectl describe` lays it out."""
 
+import base64
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from arena.cli.listing import age
-from arena.cli.screen import printable, table
+from arena.cli.screen import counted, printable, table
 from foundation.clock import SystemClock
 
 _HIDDEN_METADATA = {"name", "namespace", "labels", "annotations", "managedFields"}
@@ -26,10 +27,16 @@ def describe_object(item: dict[str, Any], events: Sequence[dict[str, Any]]) -> s
         "Metadata:",
         *_tree({key: value for key, value in metadata.items() if key not in _HIDDEN_METADATA}, 1),
     ]
+    shown = {**item, "data": _sizes(item["data"])} if item["kind"] == "Secret" and item.get("data") else item
     for section in ("spec", "data", "status"):
-        if item.get(section):
-            lines += [f"{_title(section)}:", *_tree(item[section], 1)]
+        if shown.get(section):
+            lines += [f"{_title(section)}:", *_tree(shown[section], 1)]
     return "\n".join(lines) + "\n" + _events(events)
+
+
+def _sizes(data: dict[str, str]) -> dict[str, str]:
+    """Return what may be seen of a Secret on a screen."""
+    return {key: counted(len(base64.b64decode(value)), "byte") for key, value in data.items()}
 
 
 def _pairs(title: str, pairs: dict[str, str]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from arena.cli.screen import printable
 from foundation.clock import SystemClock
 from reconcile.cluster.port import ResourceKind
 from reconcile.kinds.columns import PRINTER_COLUMNS, Column
@@ -43,7 +44,7 @@ def _cell(column: Column, item: dict[str, Any]) -> str:
         return ""
     if column.type == "date":
         return age(str(value), SystemClock().now())
-    return str(value).lower() if isinstance(value, bool) else " ".join(str(value).split())
+    return str(value).lower() if isinstance(value, bool) else printable(" ".join(str(value).split()))
 
 
 def at_path(item: Any, path: str) -> Any:
