@@ -17,6 +17,7 @@ import uvicorn
 from arena.access import LocalAccess
 from arena.app import ArenaApp
 from arena.errors import UsageError
+from arena.local.http_protocol import BoundedProtocol
 from arena.local.job_runner import Host, JobRunner
 from arena.local.kube_api import kube_api
 from arena.local.log_sweep import LogSweep
@@ -202,7 +203,7 @@ def _server_config(app: ArenaApp) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         loop="none",
-        http="httptools",
+        http=BoundedProtocol,
         ws="none",
         lifespan="off",
         log_config=None,

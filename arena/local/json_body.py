@@ -3,6 +3,7 @@
 Owns the limits of a body. Must not know what the object means.
 """
 
+import asyncio
 import json
 from typing import Any
 
@@ -11,6 +12,7 @@ from starlette.requests import Request
 from reconcile.errors import FieldError, Invalid
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
+MAX_BODY_S = 60.0
 MAX_DEPTH = 100
 """How deep objects and lists may be nested. Deeper ones exhaust Python's stack when they are copied; no kind needs a quarter of it."""
 
@@ -19,13 +21,13 @@ async def read_object(request: Request, *, empty: dict[str, Any] | None = None) 
     """Return the JSON object of a request's body; `empty`, if given, for no body at all.
 
     Raises:
-        Invalid: it is too large, nested too deeply, no JSON object, or holds half a character (a lone surrogate), which no store can write.
+        Invalid: it is too large, too slow, nested too deeply, no JSON object, or holds half a character (a lone surrogate), which no store can write.
     """
-    data = b""
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > MAX_BODY_BYTES:
-            raise _refused(f"is larger than {MAX_BODY_BYTES} bytes")
+    try:
+        async with asyncio.timeout(MAX_BODY_S):
+            data = await _read(request)
+    except TimeoutError as error:
+        raise _refused(f"did not come within {MAX_BODY_S:g} s") from error
     if not data and empty is not None:
         return empty
     try:
@@ -42,6 +44,15 @@ async def read_object(request: Request, *, empty: dict[str, Any] | None = None) 
     if data.count(b"{") + data.count(b"[") > MAX_DEPTH and _is_deep(body):
         raise _refused(f"is nested deeper than {MAX_DEPTH} levels")
     return body
+
+
+async def _read(request: Request) -> bytes:
+    data = b""
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > MAX_BODY_BYTES:
+            raise _refused(f"is larger than {MAX_BODY_BYTES} bytes")
+    return data
 
 
 def _is_deep(body: dict[str, Any]) -> bool:
