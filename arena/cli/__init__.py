@@ -33,6 +33,7 @@ COMMANDS = {
     "describe": "arena.cli.resources",
     "delete": "arena.cli.resources",
     "run": "arena.cli.runs",
+    "cancel": "arena.cli.runs",
     "runs": "arena.cli.runs",
     "show": "arena.cli.runs",
     "logs": "arena.cli.runs",

@@ -38,3 +38,8 @@ Output = Annotated[Format, typer.Option("--output", "-o", envvar=settings.OUTPUT
 def state_directory(path: Path) -> StateDirectory:
     """Return the state directory that an option names."""
     return StateDirectory(path.expanduser().absolute())
+
+
+def of_namespace(name: str) -> str:
+    """Return what a command that is shown for copying needs to find an object of the namespace: nothing for the default one."""
+    return "" if name == "default" else f" -n {name}"

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from arena.cli.listing import at_path
+from arena.cli.options import of_namespace
 from arena.cli.screen import paint, printable
 
 EXIT_PASS, EXIT_FAIL, EXIT_REFUSED, EXIT_ERROR = 0, 1, 2, 3
@@ -32,14 +33,14 @@ def verdict_lines(run: dict[str, Any], directory: Path) -> Iterator[str]:
     ]
     if run["status"]["phase"] == "Cancelled":
         word, colour = "cancelled", "yellow"
-    yield f"{paint(word, colour)}  {name}  {_what(run)}"
+    yield f"{paint(word, colour)}  {name}  {_what(run)}".rstrip()
     if code != EXIT_PASS:
         yield f"  {printable(_ready(run, 'reason'))}: {printable(_ready(run, 'message'))}"
     summary = at_path(run, ".status.result.summary")
     if summary is None or code == EXIT_PASS:
         return
     yield from failure_lines(directory, limit=_SHOWN_FAILURES)
-    yield f"  arena show {name} --failed"
+    yield f"  arena show {name} --failed{of_namespace(run['metadata']['namespace'])}"
 
 
 def _what(run: dict[str, Any]) -> str:

@@ -137,14 +137,18 @@ def find_kind(word: str, name: str = "") -> tuple[ResourceKind, str]:
     """Return the kind that a word names, and the object's name (`KIND/NAME` holds both).
 
     Raises:
-        UsageError: no such kind; the hint lists all.
+        UsageError: no such kind; the hint lists all, with their short names.
     """
     spelled, _, inner = word.partition("/")
     wanted = spelled.lower()
     for kind in KINDS.values():
         if wanted in {kind.plural, kind.singular, qualified(kind), *kind.short_names}:
             return kind, name or inner
-    raise UsageError(f"cannot find kind '{spelled}'", hint=f"the kinds are {', '.join(kind.plural for kind in KINDS.values())}")
+    raise UsageError(f"cannot find kind '{spelled}'", hint=f"the kinds are {', '.join(map(_spelling, KINDS.values()))}")
+
+
+def _spelling(kind: ResourceKind) -> str:
+    return f"{kind.plural} ({', '.join(kind.short_names)})" if kind.short_names else kind.plural
 
 
 def _kind_of(document: dict[str, Any], source: str) -> ResourceKind:

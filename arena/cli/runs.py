@@ -1,4 +1,4 @@
-"""`arena run`, `runs`, `show` and `logs`: start a run, wait for its verdict, read what came of it."""
+"""`arena run`, `cancel`, `runs`, `show` and `logs`: start a run, wait for its verdict, stop it, read what came of it."""
 
 import secrets
 import sys
@@ -12,7 +12,7 @@ import typer
 from arena import settings
 from arena.cli.client import Client, ServerRefused
 from arena.cli.listing import cells, columns_of
-from arena.cli.options import DEFAULT_STATE, Mock, Namespace, State, flag, state_directory
+from arena.cli.options import DEFAULT_STATE, Mock, Namespace, State, flag, of_namespace, state_directory
 from arena.cli.outcome import exit_code, verdict_lines
 from arena.cli.progress import ProgressLine
 from arena.cli.screen import table
@@ -29,6 +29,7 @@ Run = Annotated[str, typer.Argument(help="Name of the run.", metavar="RUN")]
 def register(app: typer.Typer) -> None:
     """Add this module's commands."""
     app.command("run")(run)
+    app.command("cancel")(cancel)
     app.command("runs")(runs)
     app.command("show")(show)
     app.command("logs")(logs)
@@ -63,7 +64,7 @@ def run(  # noqa: PLR0913 - one parameter an option
     name = started["metadata"]["name"]
     if not wait:
         sys.stdout.write(f"{name}\n")
-        sys.stderr.write(f"  arena get arun {name} --watch\n")
+        sys.stderr.write(f"  arena get arun {name} --watch{of_namespace(namespace)}\n")
         return 0
     return wait_for(client, state_directory(state).content, started)
 
@@ -91,12 +92,49 @@ def wait_for(client: Client, content: Path, started: dict[str, Any]) -> int:
                 break
     except KeyboardInterrupt:
         line.clear()
-        sys.stderr.write(f"  the run goes on: arena get arun {started['metadata']['name']} --watch\n")
+        name, where = started["metadata"]["name"], of_namespace(started["metadata"]["namespace"])
+        sys.stderr.write(f"  the run goes on: arena get arun {name} --watch{where}\n  to stop it: arena cancel {name}{where}\n")
         raise
     line.clear()
     directory = ContentVolume(content).run(ended["metadata"]["namespace"], ended["metadata"]["name"])
     sys.stdout.write("".join(f"{text}\n" for text in verdict_lines(ended, directory)))
     return exit_code(ended)
+
+
+def cancel(
+    name: Run,
+    *,
+    wait: Annotated[bool, flag("--wait", envvar=settings.WAIT, help_text="Return when the run has ended.")] = False,
+    namespace: Namespace = "default",
+    state: State = DEFAULT_STATE,
+) -> None:
+    """Stop a run: what it has not begun is not run, what it has done keeps its results; exit 0 cancelled, 2 when it had ended."""
+    client = Client.of(state_directory(state))
+    found = _find(client, namespace, name)
+    _refuse_ended(found)
+    client.patch(ARENA_RUN, namespace, name, {"spec": {"cancelled": True}})
+    if wait:
+        found = next(run for run in follow(client, found) if finished(run))
+        _refuse_ended(found)
+    sys.stdout.write(f"{name} {'cancelled' if wait else 'is being cancelled'}\n")
+    sys.stderr.write(f"  arena show {name}{of_namespace(namespace)}\n")
+
+
+def _find(client: Client, namespace: str, name: str) -> dict[str, Any]:
+    """Return a run that a person named; one that is not there may have made way for newer ones."""
+    found = client.find(ARENA_RUN, namespace, name)
+    if found is None:
+        hint = f"`arena runs{of_namespace(namespace)}` lists those there are; a job's failedRunsHistoryLimit and successfulRunsHistoryLimit say how many it keeps"
+        raise UsageError(f"cannot find run '{name}' in namespace '{namespace}'", hint=hint)
+    return found
+
+
+def _refuse_ended(run: dict[str, Any]) -> None:
+    """Refuse to cancel a run that has ended in another way, before the command or while it waited."""
+    if not finished(run) or run["status"]["phase"] == "Cancelled":
+        return
+    name, where = run["metadata"]["name"], of_namespace(run["metadata"]["namespace"])
+    raise UsageError(f"cannot cancel run '{name}': it has ended as {run['status']['phase']}", hint=f"arena show {name}{where}")
 
 
 def follow(client: Client, started: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -146,7 +184,7 @@ def show(
     from arena.cli.showing import show_run  # noqa: PLC0415 - reads results; the other commands start without it
 
     directory = state_directory(state)
-    found = Client.of(directory).get(ARENA_RUN, namespace, name)
+    found = _find(Client.of(directory), namespace, name)
     show_run(found, ContentVolume(directory.content).run(namespace, name), transcripts=failed)
 
 
@@ -158,10 +196,12 @@ def logs(
     state: State = DEFAULT_STATE,
 ) -> None:
     """Print the logs of a run's workers."""
+    from arena.local.log_sweep import log_folder  # noqa: PLC0415 - brings structlog, which the other commands start without
+
     directory = state_directory(state)
     client = Client.of(directory)
-    found = client.get(ARENA_RUN, namespace, name)
-    folder = directory.logs / namespace / name
+    found = _find(client, namespace, name)
+    folder = log_folder(directory.logs, namespace, name)
     offsets: dict[Path, int] = {}
     while True:
         ended = finished(found)

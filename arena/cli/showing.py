@@ -32,6 +32,7 @@ def show_run(run: dict[str, Any], directory: Path, *, transcripts: bool) -> None
     if (status.get("result") or {}).get("summary"):
         sys.stdout.write(_matrix(directory))
         sys.stdout.writelines(f"{line}\n" for line in failure_lines(directory, transcripts=transcripts))
+        sys.stdout.write(f"\n  files {directory}\n")
 
 
 def _matrix(directory: Path) -> str:

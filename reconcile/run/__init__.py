@@ -20,7 +20,7 @@ from reconcile.run.scope import RunRefused, RunScope, RunWorld
 from reconcile.run.settling import end_refused, settle, tidy
 from reconcile.run.source import await_project, export_snapshot, pin_commit
 from reconcile.run.stopping import RunCancelled, drain_stopped, heed_stop
-from reconcile.run.workers import start_workers
+from reconcile.run.workers import crew, start_workers
 from reconcile.runtime.reconciler import Pass, Progressing, Result
 
 __all__ = ["RunReconciler", "RunWorld"]
@@ -95,7 +95,7 @@ class RunReconciler:
             return await settle(run)
         if self._pace.due(run.uid, run.clock.monotonic()):
             show_progress(run)
-        message = f"stopping: {run.stop['reason']}" if run.stop else f"{run.status.get('workers', 0)} workers"
+        message = f"stopping: {run.stop['reason']}" if run.stop else crew(run.status.get("workers", 0))
         run.scope.condition("Progressing", "True", RunReason.WORKERS_RUNNING, message)
         return Progressing(RunReason.WORKERS_RUNNING, message, look_again=LOOK_AGAIN)
 

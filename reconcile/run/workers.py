@@ -77,7 +77,7 @@ async def _create(run: RunScope) -> None:
 
 def _show_started(run: RunScope, job: Object) -> None:
     """Say that the run is running; also when the pass that made the Job died before it could."""
-    run.scope.condition("JobCreated", "True", RunReason.JOB_CREATED, f"{run.status['workers']} workers")
+    run.scope.condition("JobCreated", "True", RunReason.JOB_CREATED, crew(run.status["workers"]))
     run.status["phase"] = "Running"
     run.status.setdefault("startTime", job["metadata"]["creationTimestamp"])
 
@@ -103,6 +103,11 @@ def _spec(run: RunScope) -> WorkerSpec:
         verbose=run.template.verbose,
         ttl_s=run.template.ttl_seconds,
     )
+
+
+def crew(workers: int) -> str:
+    """Return `1 worker`, `2 workers`, for messages."""
+    return f"{workers} worker" + ("" if workers == 1 else "s")
 
 
 def _ended(job: Object) -> str:

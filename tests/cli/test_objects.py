@@ -213,6 +213,7 @@ def test_interrupted_wait_leaves_the_run_alone(namespace: Namespace) -> None:
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (130, "")
     assert "the run goes on: arena get arun eval-" in err
+    assert "to stop it: arena cancel eval-" in err
     checkout.commit(bundle())
     checkout.push()
     assert namespace.ended_run(count=2)["status"]["phase"] == "Succeeded"
@@ -318,3 +319,61 @@ def test_progress_on_a_terminal(namespace: Namespace, screen: str, tmp_path: Pat
     ended = until(lambda: text if "exit 1" in (text := look(screen)) else None, "the verdict")
     assert "░" not in ended
     assert "failed  eval-" in ended
+
+
+def test_cancel_stops_a_run_and_keeps_what_it_did(namespace: Namespace) -> None:
+    """Cancel --wait returns when the run has ended as Cancelled; asked again it says the same, and a run that has passed is refused."""
+    checkout = namespace.project()
+    checkout.commit(bundle(trials=400, latency_ms=400))
+    checkout.push()
+    namespace.job()
+    name = until(lambda: next((run["metadata"]["name"] for run in namespace.runs()), None), "the first run")
+    until(lambda: namespace.client.get(ARENA_RUN, namespace.name, name).get("status", {}).get("activeWorkers"), "its worker to start")
+    done = namespace.arena("cancel", name, "--wait")
+    assert (done.code, done.out) == (0, f"{name} cancelled\n"), done.err
+    assert done.err == f"  arena show {name} -n {namespace.name}\n"
+    assert namespace.client.get(ARENA_RUN, namespace.name, name)["status"]["phase"] == "Cancelled"
+    assert namespace.arena("cancel", name, "--wait").code == 0
+
+
+def test_cancel_refuses_a_run_that_has_ended(namespace: Namespace) -> None:
+    """A run that has its verdict keeps it: cancel exits 2 and says how the run ended."""
+    checkout = namespace.project()
+    checkout.commit(bundle())
+    checkout.push()
+    namespace.job()
+    name = namespace.ended_run()["metadata"]["name"]
+    done = namespace.arena("cancel", name)
+    assert done.code == 2
+    assert f"cannot cancel run '{name}': it has ended as Succeeded" in done.err
+
+
+def test_cancel_without_wait_returns_at_once(namespace: Namespace) -> None:
+    """A run that still waits for a first push is cancelled too; the command does not wait for it."""
+    namespace.project()
+    namespace.job()
+    name = until(lambda: next((run["metadata"]["name"] for run in namespace.runs()), None), "the first run")
+    done = namespace.arena("cancel", name)
+    assert (done.code, done.out) == (0, f"{name} is being cancelled\n"), done.err
+    assert namespace.ended_run()["status"]["phase"] == "Cancelled"
+
+
+@pytest.mark.parametrize("command", ["show", "logs", "cancel"])
+def test_unknown_run_is_refused_with_what_there_is(namespace: Namespace, command: str) -> None:
+    """A run that is not there is named, with the command that lists the others and why one may be gone."""
+    done = namespace.arena(command, "gone")
+    assert done.code == 2
+    assert "cannot find run 'gone'" in done.err
+    assert f"arena runs -n {namespace.name}" in done.err
+    assert "failedRunsHistoryLimit" in done.err
+
+
+def test_show_ends_with_the_folder_of_the_files(namespace: Namespace) -> None:
+    """The last line of show names the folder that holds junit.xml and the other files."""
+    checkout = namespace.project()
+    checkout.commit(bundle())
+    checkout.push()
+    namespace.job()
+    name = namespace.ended_run()["metadata"]["name"]
+    folder = Path(namespace.arena("show", name).out.rstrip().splitlines()[-1].removeprefix("  files "))
+    assert {"junit.xml", "report.md", "summary.json", "results.jsonl"} <= {file.name for file in folder.iterdir()}
