@@ -22,7 +22,7 @@ from arena.settings import process_environment
 from engine import worker_settings
 from foundation.clock import Clock
 from reconcile.cluster.port import JOB, Cluster
-from reconcile.errors import Conflict, Gone, NotFound
+from reconcile.errors import ClusterError, Conflict, Gone, NotFound
 from reconcile.kinds.names import RUN_LABEL
 
 FINALIZER = "arena.omnia.altairalabs.ai/processes"
@@ -69,11 +69,14 @@ class JobRunner:
         self._asked: dict[str, _Asked] = {}
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Work until cancelled. A look that the store or the disk fails is logged, and the next one finds the same work."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch())
             while True:
-                await self.sync()
+                try:
+                    await self.sync()
+                except (ClusterError, OSError) as error:
+                    _log.warning("jobs_not_seen", cause=str(error))
                 await self._wait()
 
     async def sync(self) -> None:
@@ -88,6 +91,8 @@ class JobRunner:
                 await self._sync_job(job)
             except (Conflict, NotFound):
                 self._wake.set()
+            except ClusterError as error:
+                _log.warning("job_not_written", job=job["metadata"]["name"], cause=error.message)
             except OSError as error:
                 _log.error("worker_start_failed", job=job["metadata"]["name"], cause=str(error))
         if not self._active():  # while workers run, the processors are theirs
@@ -237,6 +242,8 @@ class JobRunner:
                     self._wake.set()
             except Gone:
                 self._wake.set()
+            except ClusterError:  # `run` says so; it looks again by itself
+                await self._clock.sleep(LOOK_AGAIN_S)
 
     async def _wait(self) -> None:
         """Wait for a changed Job, an ended child, or the next look at processes that are not our children."""

@@ -14,10 +14,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import structlog
+
 from arena.local.process_times import start_time
 from arena.local.spare import Command, Spare, spawn
 from foundation.crash import crash_point
 from foundation.files import write_file
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +48,10 @@ class Processes:
         return sorted(entry.name for entry in self._folder.iterdir() if entry.is_dir()) if self._folder.is_dir() else []
 
     def records(self, uid: str) -> list[ProcessRecord]:
-        """Return the slots of a Job, by index."""
+        """Return the slots of a Job, by index. A damaged record counts as none: its process, if it lives, ends with the run."""
         folder = self._folder / uid
-        found = [ProcessRecord(**json.loads(path.read_bytes())) for path in folder.glob("[0-9]*.json")] if folder.is_dir() else []
-        return sorted(found, key=lambda record: record.index)
+        found = [_read_record(path) for path in folder.glob("[0-9]*.json")] if folder.is_dir() else []
+        return sorted((record for record in found if record is not None), key=lambda record: record.index)
 
     def running(self, uid: str, record: ProcessRecord) -> bool:
         """Say whether the process of a slot is alive."""
@@ -130,3 +134,11 @@ class Processes:
         finally:
             for task in waiting:
                 task.cancel()
+
+
+def _read_record(path: Path) -> ProcessRecord | None:
+    try:
+        return ProcessRecord(**json.loads(path.read_bytes()))
+    except (ValueError, TypeError) as error:
+        _log.warning("process_record_damaged", path=str(path), cause=str(error))
+        return None

@@ -15,10 +15,10 @@ from arena.local.job_runner import FINALIZER, Host, JobRunner
 from arena.local.process_times import start_time
 from arena.local.processes import Processes, ProcessRecord
 from arena.local.spare import MAX_ORDER_BYTES, Command, Spare
-from foundation.clock import SystemClock
-from reconcile.cluster.port import JOB
+from foundation.clock import Clock, SystemClock
+from reconcile.cluster.port import JOB, Listing
 from reconcile.cluster.sqlite import SqliteCluster
-from reconcile.errors import NotFound
+from reconcile.errors import NotFound, StoreFull
 
 NS = "team"
 COMMAND = ("tests.local.stand_in",)
@@ -102,6 +102,34 @@ class Scene:
     def said(self, name: str = "run-worker") -> list[dict[str, str]]:
         """Return what the stand-ins of a Job printed."""
         return [json.loads(line) for path in sorted(self.folder.glob(f"logs/{NS}/*/{name}-*.log")) for line in path.read_text().splitlines()]
+
+
+class FailingStore(SqliteCluster):
+    """A store that fails so often before it works, each time in another way."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        super().__init__(path, clock)
+        self.failures = ["list", "list", "patch", "patch_status"]
+
+    def _fail(self, verb: str) -> None:
+        if verb in self.failures:
+            self.failures.remove(verb)
+            raise StoreFull(f"cannot {verb}: the disk is full")
+
+    async def list(self, *arguments: Any, **named: Any) -> Listing:
+        """List, or fail."""
+        self._fail("list")
+        return await super().list(*arguments, **named)
+
+    async def patch(self, *arguments: Any, **named: Any) -> dict[str, Any]:
+        """Patch, or fail."""
+        self._fail("patch")
+        return await super().patch(*arguments, **named)
+
+    async def patch_status(self, *arguments: Any, **named: Any) -> dict[str, Any]:
+        """Patch the status, or fail."""
+        self._fail("patch_status")
+        return await super().patch_status(*arguments, **named)
 
 
 @pytest.fixture
@@ -205,6 +233,25 @@ async def test_deleted_job_goes_when_its_processes_have_ended(scene: Scene) -> N
     await scene.until(gone)
     assert scene.pids() == []
     assert scene.processes.records(job["metadata"]["uid"]) == []
+
+
+async def test_runner_outlives_a_store_that_fails(scene: Scene) -> None:
+    """While the store can be neither read nor written the runner waits; then it goes on, and nothing is started twice."""
+    store = FailingStore(scene.folder / "store.db", SystemClock())
+    scene.runner = JobRunner(store, scene.processes, scene.runner._host, SystemClock())
+    await scene.job("0")
+    running = asyncio.ensure_future(scene.runner.run())
+    try:
+        async with asyncio.timeout(20):
+            while not (await scene.status()).get("conditions") and not running.done():  # noqa: ASYNC110 - the runner changes it
+                await asyncio.sleep(0.02)
+    finally:
+        running.cancel()
+        await asyncio.wait({running})
+        await store.close()
+    assert running.cancelled()
+    assert store.failures == []
+    assert len(scene.said()) == 1
 
 
 async def test_process_is_asked_to_end_once(scene: Scene) -> None:

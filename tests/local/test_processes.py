@@ -80,3 +80,12 @@ async def test_forgotten_records_leave_nothing(first: Processes, tmp_path: Path)
     processes.forget(UID)
     assert processes.owners() == ["logs"]
     assert not (tmp_path / UID).exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"index": 0, "colour": "red"}'])
+def test_a_damaged_record_counts_as_none(tmp_path: Path, content: bytes) -> None:
+    """What a disk has spoiled keeps nothing from being read beside it, and no server from starting."""
+    processes = Processes(tmp_path)
+    processes.save(UID, ProcessRecord(1))
+    (tmp_path / UID / "0.json").write_bytes(content)
+    assert processes.records(UID) == [ProcessRecord(1)]
