@@ -15,9 +15,6 @@ GROUP = "workers"
 RETURNED = "~returned"
 """The consumer that holds entries which were handed back. No worker's name starts with a tilde."""
 
-STOPPED = "~stopped"
-"""The consumer that holds entries which a stopped run took away from workers that are gone, until they are recorded."""
-
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _PARTS = ("meta", "settled", "items", "delayed", "records", "totals", "cells", "sketches", "chunks", "wake", "plan")
 

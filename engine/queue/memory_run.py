@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from engine.errors import PutRefused
 from engine.items import RunUID
 from engine.queue.accounting import NANO_PER_USD, Share, nano_usd, share_of
+from engine.queue.keys import RETURNED
 from engine.queue.port import BUDGET, CellCounts, Counted, Lease, QueueState, RunMeta, StopReason
 from engine.records import Record
 from foundation.clock import Clock
-
-_RETURNED = "~returned"
 
 
 @dataclass(slots=True)
@@ -87,7 +86,7 @@ class MemoryRun:
         for due, entry in [row for row in self._delayed if row[0] <= now]:
             self._delayed.remove((due, entry))
             self._add(entry)
-        returned = [key for key, entry in self._entries.items() if entry.holder == _RETURNED]
+        returned = [key for key, entry in self._entries.items() if entry.holder == RETURNED]
         expired = [key for key in self._entries if self._is_expired(key)]
         fresh = [key for key, entry in self._entries.items() if not entry.holder]
         return [self._take(key, worker) for key in (returned + expired + fresh)[:limit]]
@@ -143,7 +142,7 @@ class MemoryRun:
         for lease in leases:
             if self._is_held(lease):
                 entry = self._entries[lease.entry]
-                entry.holder, entry.deliveries = _RETURNED, lease.deliveries - 1
+                entry.holder, entry.deliveries = RETURNED, lease.deliveries - 1
                 self._changes += 1
 
     def stop(self, reason: StopReason) -> None:
@@ -157,7 +156,7 @@ class MemoryRun:
         taken: list[tuple[int, str, int]] = []
         for key in list(self._entries):
             entry = self._entries[key]
-            free = entry.holder in ("", _RETURNED)
+            free = entry.holder in ("", RETURNED)
             if (free or whoever_holds_them or self._is_expired(key)) and len(taken) < limit:
                 taken.append((entry.index, entry.item, entry.crashes + entry.deliveries))
                 del self._entries[key]
@@ -179,7 +178,7 @@ class MemoryRun:
 
     def state(self) -> QueueState:
         """Return one look at the run."""
-        free = sum(entry.holder in ("", _RETURNED) for entry in self._entries.values())
+        free = sum(entry.holder in ("", RETURNED) for entry in self._entries.values())
         totals = self._totals
         return QueueState(
             plan_digest=self.meta.plan_digest,
@@ -219,7 +218,7 @@ class MemoryRun:
 
     def _is_expired(self, key: str) -> bool:
         entry = self._entries[key]
-        return entry.holder not in ("", _RETURNED) and self._clock.monotonic() - entry.since_s >= self._lease_s
+        return entry.holder not in ("", RETURNED) and self._clock.monotonic() - entry.since_s >= self._lease_s
 
     def _is_over_budget(self) -> bool:
         return self._budget is not None and self._totals.cost_nano_usd > self._budget

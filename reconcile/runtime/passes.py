@@ -71,12 +71,6 @@ class Pass:
         finding = Finding(condition_type, status, reason, message)
         set_condition(self.status.setdefault("conditions", []), finding, self.generation, self.clock.now())
 
-    def drop_condition(self, condition_type: str) -> None:
-        """Remove one of the reconciler's own conditions from the draft, if it is there."""
-        kept = [condition for condition in self.status.get("conditions", []) if condition.get("type") != condition_type]
-        if "conditions" in self.status:
-            self.status["conditions"] = kept
-
     async def event(self, event_type: events.EventKind, reason: str, message: str) -> None:
         """Record an Event about the object. Equal ones are counted, and a store that refuses it does not fail the pass."""
         await events.record(self.cluster, self.obj, event_type, reason, message, clock=self.clock)

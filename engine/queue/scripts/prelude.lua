@@ -1,6 +1,7 @@
 -- prelude: opens every script. The names of the run's keys, and the steps that several scripts share.
 -- KEYS, the same for every script: meta, settled, items, delayed, records, totals, cells, sketches, chunks, wake, plan.
 local META, SETTLED, ITEMS, DELAYED, RECORDS, TOTALS, CELLS, SKETCHES, CHUNKS, WAKE, PLAN = unpack(KEYS)
+-- GROUP and RETURNED are those of keys.py. STOPPED holds what a stopped run took away from workers that are gone, until it is recorded.
 local GROUP, RETURNED, STOPPED = 'workers', '~returned', '~stopped'
 local SEPARATOR = '\31'
 local MANY = 1000000
