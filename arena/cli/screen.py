@@ -13,9 +13,9 @@ _COLOURS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "grey": "9
 
 def print_error(error: ArenaError) -> None:
     """Write `error: …`, and `hint: …` when there is a remedy, to stderr."""
-    sys.stderr.write(f"{paint('error:', 'red', sys.stderr)} {error.message}\n")
+    sys.stderr.write(f"{paint('error:', 'red', sys.stderr)} {_printable_lines(error.message)}\n")
     if error.hint:
-        sys.stderr.write(f"{paint('hint:', 'blue', sys.stderr)} {error.hint}\n")
+        sys.stderr.write(f"{paint('hint:', 'blue', sys.stderr)} {_printable_lines(error.hint)}\n")
 
 
 def print_warning(text: str) -> None:
@@ -50,3 +50,7 @@ def counted(number: int, thing: str) -> str:
 def printable(text: str) -> str:
     """Return the text without control characters, which could rewrite a terminal; newlines and tabs become spaces."""
     return "".join(c if c.isprintable() else " " for c in text)
+
+
+def _printable_lines(text: str) -> str:
+    return "\n".join(printable(line) for line in text.split("\n"))
