@@ -154,6 +154,20 @@ class Snapshots:
                 _log.warning("snapshot set aside", project=str(project), commit=commit)
         return bad
 
+    async def unsound(self, project: ProjectKey, *, newest: int | None = None) -> list[str]:
+        """Read the newest snapshots in full, all of them for None, and return the commits of those that are not what their manifest says.
+
+        Changes nothing and takes no lock; a snapshot that is removed meanwhile is sound.
+
+        Raises:
+            StorageFailed: a snapshot cannot be read.
+        """
+        store = self._store(project)
+        what = f"check the snapshots of project '{project.name}'"
+        known: dict[Inode, str] = {}
+        commits = (await self._blocking(what, store.commits))[:newest]
+        return [commit for commit in commits if not await self._blocking(what, partial(_is_sound, store, commit, known))]
+
     async def remove_all(self, project: ProjectKey) -> None:
         """Remove every snapshot of the project, its HEAD and its lock file. Idempotent.
 
@@ -231,6 +245,15 @@ def _check(store: SnapshotStore, commit: str, known: dict[Inode, str]) -> bool:
         return True
     store.quarantine(commit)
     return False
+
+
+def _is_sound(store: SnapshotStore, commit: str, known: dict[Inode, str]) -> bool:
+    try:
+        return verifies(store, commit, known) or not store.is_present(commit)
+    except OSError:
+        if store.is_present(commit):
+            raise
+        return True
 
 
 def _write_head(path: Path, commit: str) -> None:
