@@ -75,7 +75,7 @@ def test_run_survives_a_killed_server(folders: tuple[Path, Path]) -> None:
     assert lines_of(first) < ITEMS
     assert descendants(f"{state}/queue"), "the queue server outlives a killed parent"
     orphaned = first.arena("get", "arenaruns")
-    assert (orphaned.code, "connection refused" in orphaned.err, "hint: start it with `arena up`" in orphaned.err) == (2, True, True)
+    assert (orphaned.code, "none runs on state directory" in orphaned.err, "hint: start one with `arena up`" in orphaned.err) == (2, True, True)
     second = Server(state, home, environment=LEASE)
     try:
         namespace = Namespace(second, "default", home / "eve")
