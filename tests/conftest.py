@@ -1,5 +1,6 @@
 """What the tests of whole processes share: one running installation a test session, and a namespace of it a test."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -7,6 +8,10 @@ from uuid import uuid4
 import pytest
 
 from tests.e2e.installation import Namespace, Server, serving
+
+# A shell that starts us in the background (`make test &`) has us ignore ctrl-c, and so would the programs that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -143,7 +143,7 @@ def _usage_error(refusal: BaseException) -> UsageError:
     context = getattr(refusal, "ctx", None)
     command = context.command_path if context is not None else "arena"
     said = refusal.format_message() if hasattr(refusal, "format_message") else str(refusal)
-    text = said.rstrip(".")
+    text = said.rstrip(".").replace(": Value error, ", ": ")
     return UsageError(f"cannot run '{command}': {text[:1].lower()}{text[1:]}", hint=f"`{command} --help` shows what it takes")
 
 

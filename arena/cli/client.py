@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from arena.cli.options import of_namespace
 from arena.cli.screen import print_warning
 from arena.errors import ServerUnreachable, UsageError
 from arena.local.state import StateDirectory
@@ -45,8 +46,13 @@ class Client:
         return cls(state.address().url, state.read_token())
 
     def get(self, kind: ResourceKind, namespace: str, name: str) -> dict[str, Any]:
-        """Return one object."""
-        return self._json("GET", path_of(kind, namespace, name))
+        """Return one object; the refusal of one that is not there says how to see the others."""
+        try:
+            return self._json("GET", path_of(kind, namespace, name))
+        except ServerRefused as error:
+            if error.reason == "NotFound" and not error.hint:
+                error.hint = f"`arena get {kind.plural}{of_namespace(namespace) if kind.namespaced else ''}` lists those there are"
+            raise
 
     def find(self, kind: ResourceKind, namespace: str, name: str) -> dict[str, Any] | None:
         """Return one object, or None when there is none of the name."""

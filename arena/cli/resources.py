@@ -185,5 +185,7 @@ def _texts(path: Path) -> Iterator[tuple[str, str]]:
         files = sorted(file for file in path.iterdir() if file.suffix in {".yaml", ".yml", ".json"}) if path.is_dir() else [path]
         for file in files:
             yield str(file), file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read '{path}': {error}") from error
+    except OSError as error:
+        raise UsageError(f"cannot read '{error.filename or path}': {(error.strerror or str(error)).lower()}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"cannot read '{path}': it is not UTF-8") from error

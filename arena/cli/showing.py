@@ -52,7 +52,7 @@ def failure_lines(directory: Path, *, limit: int | None = None, transcripts: boo
         for item in islice(read_failed_items(directory), limit):
             yield ""
             yield f"{paint(item['verdict'], 'red')}  {item['scenario']} x {item['provider']}  trial {item['trial']}{_variant(item)}"
-            yield from (f"  {printable(text)}" for text in _causes(item))
+            yield from (f"  {printable(text)}" for text in _causes(item, explained=transcripts))
             if transcripts:
                 yield from _conversation(item)
             if plan is not None and item["item"] in items:
@@ -65,7 +65,7 @@ def _variant(item: dict[str, Any]) -> str:
     return f"  {printable(item['perturbation'])}" if item["perturbation"] else ""
 
 
-def _causes(item: dict[str, Any]) -> Iterator[str]:
+def _causes(item: dict[str, Any], *, explained: bool) -> Iterator[str]:
     if item["error"]:
         yield f"{item['error']['kind']}: {item['error']['message']}"
     for check in item["checks"]["results"]:
@@ -73,6 +73,8 @@ def _causes(item: dict[str, Any]) -> Iterator[str]:
             where = f"turn {check['turn'] + 1}" if check["turn"] is not None else check["scope"]
             said = check["error"] or check["message"] or check["explanation"]
             yield f"{where}: {check['name'] or check['type']}: {said}"
+            if explained and check["explanation"] and check["explanation"] != said:
+                yield f"  {check['explanation']}"
 
 
 def _conversation(item: dict[str, Any]) -> Iterator[str]:

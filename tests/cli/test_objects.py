@@ -321,43 +321,6 @@ def test_progress_on_a_terminal(namespace: Namespace, screen: str, tmp_path: Pat
     assert "failed  eval-" in ended
 
 
-def test_cancel_stops_a_run_and_keeps_what_it_did(namespace: Namespace) -> None:
-    """Cancel --wait returns when the run has ended as Cancelled; asked again it says the same, and a run that has passed is refused."""
-    checkout = namespace.project()
-    checkout.commit(bundle(trials=400, latency_ms=400))
-    checkout.push()
-    namespace.job()
-    name = until(lambda: next((run["metadata"]["name"] for run in namespace.runs()), None), "the first run")
-    until(lambda: namespace.client.get(ARENA_RUN, namespace.name, name).get("status", {}).get("activeWorkers"), "its worker to start")
-    done = namespace.arena("cancel", name, "--wait")
-    assert (done.code, done.out) == (0, f"{name} cancelled\n"), done.err
-    assert done.err == f"  arena show {name} -n {namespace.name}\n"
-    assert namespace.client.get(ARENA_RUN, namespace.name, name)["status"]["phase"] == "Cancelled"
-    assert namespace.arena("cancel", name, "--wait").code == 0
-
-
-def test_cancel_refuses_a_run_that_has_ended(namespace: Namespace) -> None:
-    """A run that has its verdict keeps it: cancel exits 2 and says how the run ended."""
-    checkout = namespace.project()
-    checkout.commit(bundle())
-    checkout.push()
-    namespace.job()
-    name = namespace.ended_run()["metadata"]["name"]
-    done = namespace.arena("cancel", name)
-    assert done.code == 2
-    assert f"cannot cancel run '{name}': it has ended as Succeeded" in done.err
-
-
-def test_cancel_without_wait_returns_at_once(namespace: Namespace) -> None:
-    """A run that still waits for a first push is cancelled too; the command does not wait for it."""
-    namespace.project()
-    namespace.job()
-    name = until(lambda: next((run["metadata"]["name"] for run in namespace.runs()), None), "the first run")
-    done = namespace.arena("cancel", name)
-    assert (done.code, done.out) == (0, f"{name} is being cancelled\n"), done.err
-    assert namespace.ended_run()["status"]["phase"] == "Cancelled"
-
-
 @pytest.mark.parametrize("command", ["show", "logs", "cancel"])
 def test_unknown_run_is_refused_with_what_there_is(namespace: Namespace, command: str) -> None:
     """A run that is not there is named, with the command that lists the others and why one may be gone."""
@@ -377,3 +340,47 @@ def test_show_ends_with_the_folder_of_the_files(namespace: Namespace) -> None:
     name = namespace.ended_run()["metadata"]["name"]
     folder = Path(namespace.arena("show", name).out.rstrip().splitlines()[-1].removeprefix("  files "))
     assert {"junit.xml", "report.md", "summary.json", "results.jsonl"} <= {file.name for file in folder.iterdir()}
+
+
+def test_verdict_counts_the_failures_that_it_does_not_show(namespace: Namespace) -> None:
+    """The verdict of a run with many failures shows the first five and says how many more there are."""
+    checkout = namespace.project()
+    checkout.commit(bundle(answer="never", trials=7))
+    checkout.push()
+    namespace.job()
+    lines = namespace.arena("run", "eval", "--wait").out.splitlines()
+    assert sum(line.startswith("fail  s0 x model") for line in lines) == 5
+    assert lines[-2] == "  and 2 more"
+    assert lines[-1].endswith(f"--failed -n {namespace.name}")
+
+
+def test_unknown_object_is_refused_with_what_lists_the_others(namespace: Namespace) -> None:
+    """An object that is not there is named, with the command that lists those there are."""
+    done = namespace.arena("run", "gone")
+    assert done.code == 2
+    assert f"{namespace.name}/gone" in done.err
+    assert f"hint: `arena get arenajobs -n {namespace.name}`" in done.err
+
+
+def test_file_that_is_not_there_is_refused_in_words(namespace: Namespace) -> None:
+    """Apply says which file it cannot read and why, without the words of Python."""
+    done = namespace.arena("apply", "-f", "/nowhere.yaml")
+    assert (done.code, done.err) == (2, "error: cannot read '/nowhere.yaml': no such file or directory\n")
+
+
+def test_failed_check_is_explained_below_its_message(namespace: Namespace) -> None:
+    """Show --failed has the check's own message and, below, what the check found; the short form has the message alone."""
+    files = dict(bundle(answer="never"))
+    scenario = files["scenarios/s0.yaml"].replace("          params:", "          message: Must tell the days\n          params:")
+    checkout = namespace.project()
+    checkout.commit({**files, "scenarios/s0.yaml": scenario})
+    checkout.push()
+    namespace.job()
+    name = namespace.ended_run()["metadata"]["name"]
+    short = namespace.arena("show", name).out.splitlines()
+    long = namespace.arena("show", name, "--failed").out.splitlines()
+    told = "  turn 1: content_includes: Must tell the days"
+    assert short[short.index(told) + 1].startswith("  arena eval")
+    explained = long[long.index(told) + 1]
+    assert explained.startswith("    ")
+    assert "30 days" in explained
