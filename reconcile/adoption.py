@@ -10,7 +10,7 @@ from gitops.errors import RepositoryExists, UnsafeName
 from gitops.repositories import Repositories
 from gitops.retained import object_format
 from reconcile.errors import Stalled
-from reconcile.kinds.names import ADOPT
+from reconcile.kinds.names import ADOPT, request_of
 from reconcile.kinds.reasons import EventReason, ProjectReason
 from reconcile.runtime.reconciler import Pass
 
@@ -23,7 +23,7 @@ async def adopt_retained(scope: Pass, project: ProjectKey, repositories: Reposit
     Raises:
         Stalled: AdoptFailed: there is nothing to move, or what is there is of another object format.
     """
-    uid = (scope.obj["metadata"].get("annotations") or {}).get(ADOPT)
+    uid = request_of(scope.obj["metadata"].get("annotations"), ADOPT)
     if not uid:
         return
     answered = scope.status.get("lastHandledAdopt") == uid

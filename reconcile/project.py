@@ -15,7 +15,7 @@ from gitops.snapshots import Snapshots
 from reconcile.adoption import adopt_retained
 from reconcile.cluster.port import ARENA_PROJECT, ARENA_RUN, CONFIG_MAP, ResourceKind
 from reconcile.errors import NotFound, Stalled, Waiting
-from reconcile.kinds.names import PROJECT_FINALIZER, REQUESTED_SYNC, TERMINAL_PHASES
+from reconcile.kinds.names import PROJECT_FINALIZER, REQUESTED_SYNC, TERMINAL_PHASES, request_of
 from reconcile.kinds.not_supported import unsupported_fields
 from reconcile.kinds.project import ArenaProjectSpec, Hosted, SeedConfigMap
 from reconcile.kinds.reasons import EventReason, ProjectReason
@@ -79,7 +79,7 @@ class ProjectReconciler:
         head = await self._repositories.head(project)
         if head is None and hosted.seed is not None:
             head = await self._seed(scope, project, hosted.seed.config_map)
-        requested = (scope.obj["metadata"].get("annotations") or {}).get(REQUESTED_SYNC)
+        requested = request_of(scope.obj["metadata"].get("annotations"), REQUESTED_SYNC)
         if requested:
             scope.status["lastHandledSync"] = requested
         if head is None:

@@ -17,7 +17,7 @@ from reconcile.job.runs import JobRuns
 from reconcile.kinds.admission import spec_problems
 from reconcile.kinds.job import ArenaJobSpec
 from reconcile.kinds.job_checks import schedule_problems
-from reconcile.kinds.names import REQUESTED_RUN
+from reconcile.kinds.names import REQUESTED_RUN, request_of
 from reconcile.kinds.not_supported import unsupported_fields
 from reconcile.kinds.reasons import EventReason, JobReason
 from reconcile.naming import first_cause, request_cause
@@ -75,7 +75,7 @@ class JobReconciler:
             await runs.start(first_cause(), trigger="Manual")
 
     async def _start_requested(self, scope: Pass, runs: JobRuns) -> None:
-        request = (scope.obj["metadata"].get("annotations") or {}).get(REQUESTED_RUN)
+        request = request_of(scope.obj["metadata"].get("annotations"), REQUESTED_RUN)
         if request and request != scope.status.get("lastHandledRun"):
             await runs.start(request_cause(request), trigger="Manual")
             scope.status["lastHandledRun"] = request

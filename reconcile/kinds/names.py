@@ -3,6 +3,7 @@
 The one place for each of them; knows no model and no controller.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 GROUP: Final = "omnia.altairalabs.ai"
@@ -52,3 +53,11 @@ TRIGGER_LABEL: Final = f"{PREFIX}/trigger"
 """Label on an ArenaRun: its `spec.trigger`."""
 WORKSPACE_LABEL: Final = f"{GROUP}/workspace"
 """Label on a Namespace: the Workspace that it belongs to; without it, the Workspace of the namespace's own name."""
+
+MAX_REQUEST: Final = 1024
+"""So many characters of a request annotation are read and answered; more would not fit the status field that answers."""
+
+
+def request_of(annotations: Mapping[str, str] | None, name: str) -> str:
+    """Return what an annotation asks for, "" when it asks for nothing."""
+    return (annotations or {}).get(name, "")[:MAX_REQUEST]

@@ -94,6 +94,13 @@ async def test_a_sync_request_is_answered(world: World) -> None:
     assert (await project(world))["status"]["lastHandledSync"] == "now"
 
 
+async def test_a_request_longer_than_its_answer(world: World) -> None:
+    """An annotation that does not fit the status is answered as far as it fits, and once."""
+    await world.project_with()
+    await world.cluster.patch(ARENA_PROJECT, NAMESPACE, "src", {"metadata": {"annotations": {"arena.omnia.altairalabs.ai/requested-sync": "x" * 2000}}})
+    assert (await project(world))["status"]["lastHandledSync"] == "x" * 1024
+
+
 async def test_a_suspended_project_keeps_its_head(world: World) -> None:
     """A suspended project stays Ready with what it last exported, and looks at nothing new until it is resumed."""
     first = await world.project_with()
