@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ipaddress
 import os
 import shlex
 import sys
@@ -12,7 +13,7 @@ import uvloop
 
 from arena import settings
 from arena.cli.options import DEFAULT_STATE, State, state_directory
-from arena.cli.screen import drop_output, paint
+from arena.cli.screen import drop_output, paint, print_warning
 from arena.local.state import StateDirectory
 from arena.logging import LogLevel, configure_logging
 from foundation.crash import arm
@@ -45,6 +46,8 @@ def up(
     """Start the local installation: git server, controllers, queue and workers."""
     configure_logging(log_level)
     arm(settings.crash_at())
+    if not _is_loopback(host):
+        print_warning(f"{host} can be reached from other machines, and the token crosses the network in the clear; put a TLS proxy before it")
     directory = state_directory(state)
     directory.prepare()
     with directory.lock():
@@ -53,6 +56,13 @@ def up(
         arena = LocalArena(directory, LocalSettings(host, port, max_workers, redis_url))
         with contextlib.suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(arena.run(lambda url: _welcome(url, directory)))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _welcome(url: str, state: StateDirectory) -> None:
