@@ -12,7 +12,7 @@ from arena.cli import server
         pytest.param("127.8.0.1", True, id="another address of this machine"),
         pytest.param("::1", True, id="the same in IPv6"),
         pytest.param("localhost", True, id="by name"),
-        pytest.param("0.0.0.0", False, id="every address"),
+        pytest.param("0.0.0.0", False, id="every address"),  # noqa: S104 - nothing listens here
         pytest.param("192.0.2.7", False, id="an address of the network"),
     ],
 )
