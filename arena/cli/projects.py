@@ -104,7 +104,7 @@ def _await(client: Client, namespace: str, name: str, chosen: Retained) -> dict[
                 return project
             if status.get("head"):
                 raise UsageError(f"cannot adopt a repository for project '{name}': it has commits of its own since")
-        if ready.get("reason") == "AdoptFailed":
+        if ready.get("reason") == "AdoptFailed" and chosen.uid in ready["message"]:  # not the answer to an older request
             break
         time.sleep(_LOOK_S)
     raise UsageError(f"cannot adopt a repository for project '{name}': {ready.get('message', 'its controller does not answer')}")

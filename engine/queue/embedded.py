@@ -34,6 +34,7 @@ _STEP_S = 0.02
 _WATCH_S = 0.5
 _ADOPT_S = 10.0
 _LOG_TAIL_BYTES = 4096
+_NOTE = "socket-directory"
 _SERVERS = ("valkey-server", "redis-server")
 _SETTINGS = {
     "port": "0",
@@ -127,6 +128,15 @@ class EmbeddedServer:
             await self._end(self._pid)
         self._pid = 0
         self._socket.unlink(missing_ok=True)
+        self._forget_private_directory()
+
+    def _forget_private_directory(self) -> None:
+        """Remove the directory that was made for the socket alone, then the note of it; one that is in use or gone is nothing to complain of."""
+        note = self._folder / _NOTE
+        with contextlib.suppress(OSError):
+            if note.is_file() and _is_private(private := Path(note.read_text())):
+                private.rmdir()
+            note.unlink(missing_ok=True)
 
     def _spawn(self, lock: int) -> None:
         binary = self._find_binary()
@@ -238,7 +248,7 @@ class EmbeddedServer:
         plain = self._folder / "queue.sock"
         if len(os.fsencode(plain)) <= MAX_SOCKET_BYTES:
             return plain
-        note = self._folder / "socket-directory"
+        note = self._folder / _NOTE
         if note.is_file() and _is_private(kept := Path(note.read_text())):
             return kept / "queue.sock"
         private = Path(tempfile.mkdtemp(prefix="arena-"))

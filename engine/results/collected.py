@@ -6,14 +6,16 @@ Lines go to an anonymous temporary file, so memory does not grow with the items.
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 from engine.items import ItemResult
 from engine.records import PlacedLine, Record, record_of
-from engine.results.files import SettledFiles, write_files
 from engine.results.lines import item_line
 from engine.results.spools import RecordSpool, Spool
 from engine.results.summary import PlanView, RunIdentity, Summary, SummaryBuilder
+
+if TYPE_CHECKING:
+    from engine.results.files import SettledFiles
 
 
 class CollectedResults:
@@ -56,12 +58,14 @@ class CollectedResults:
             out.write(line)
         out.write(b"\n]}\n")
 
-    def write_files(self, directory: Path, *, stopped: str = "") -> SettledFiles:
+    def write_files(self, directory: Path, *, stopped: str = "") -> "SettledFiles":
         """Write results.jsonl, summary.json, junit.xml and report.md into `directory`; nothing when an item has no result.
 
         Raises:
             OutputUnavailable: the directory cannot be written.
         """
+        from engine.results.files import write_files  # noqa: PLC0415 - only who wants files pays for junit and report
+
         return write_files(directory, self._plan, self._records, lambda record: self._lines.get(record.index), self.summary(stopped=stopped))
 
     def close(self) -> None:

@@ -220,6 +220,14 @@ def test_doctor_without_a_server(tmp_path: Path) -> None:
     assert not (tmp_path / "state").exists()
 
 
+def test_doctor_as_json(tmp_path: Path) -> None:
+    """`-o json` prints every finding as an object, and how many of them are problems."""
+    done = arena(tmp_path, "doctor", "-o", "json", PATH="/nonexistent")
+    report = json.loads(done.out)
+    assert (done.code, report["problems"] >= 1) == (2, True)
+    assert {"state": "bad", "thing": "git", "cause": "not installed", "remedy": "install git 2.39 or newer"} in report["findings"]
+
+
 def test_doctor_finds_a_missing_git(tmp_path: Path) -> None:
     """Doctor exits 2 and says what to install."""
     done = arena(tmp_path, "doctor", PATH="/nonexistent")

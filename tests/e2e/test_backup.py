@@ -7,6 +7,7 @@ import subprocess
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from arena.local.state import StateDirectory
 from gitops.content import ContentVolume, ProjectKey
 from reconcile.cluster.port import ARENA_PROJECT, ARENA_RUN
+from reconcile.cluster.sqlite_reading import StoreReading
 from tests.e2e.bundles import bundle
 from tests.e2e.installation import ARENA, Checkout, Done, Namespace, clean_environment, descendants, run_command, serving, until
 
@@ -35,13 +37,24 @@ def arena(folder: Path, *words: str) -> Done:
     return run_command([*ARENA, *words], environment=clean_environment(folder / "home"), cwd=folder)
 
 
-def push_until(stopped: threading.Event, checkout: Checkout) -> int:
-    """Push one commit after another until told to stop; return how many arrived."""
-    arrived = 0
-    while not stopped.is_set():
-        checkout.commit({"NOTES": str(arrived)})
-        arrived += checkout.push().code == 0
-    return arrived
+@contextmanager
+def pushing(checkout: Checkout) -> Iterator[list[str]]:
+    """Push one commit after another until the block ends; the list is of those that arrived."""
+    stopped, arrived = threading.Event(), list[str]()
+
+    def push() -> None:
+        while not stopped.is_set():
+            commit = checkout.commit({"NOTES": str(len(arrived))})
+            if checkout.push().code == 0:
+                arrived.append(commit)
+
+    thread = threading.Thread(target=push)
+    thread.start()
+    try:
+        yield arrived
+    finally:
+        stopped.set()
+        thread.join()
 
 
 def test_backup_of_a_living_installation(folders: Path) -> None:
@@ -57,18 +70,16 @@ def test_backup_of_a_living_installation(folders: Path) -> None:
         checkout.commit(bundle(trials=2))
         assert checkout.push().code == 0
         ended = namespace.ended_run()
-        slow = checkout.commit(bundle(trials=ITEMS, latency_ms=200))
+        slow = checkout.commit(bundle(trials=ITEMS, latency_ms=500))
         assert checkout.push().code == 0
         assert namespace.arena("run", "eval").code == 0
         until(lambda: parts_lines(server.state, ended) > 1, "the run to count its first items")
         busy = namespace.project("busy")
-        arrived, stopped = [], threading.Event()
-        pushing = threading.Thread(target=lambda: arrived.append(push_until(stopped, busy)))
-        pushing.start()
-        until((server.state.content / "default/default/arena/repos/busy.git/refs/heads/main").exists, "the first push")
-        taken = arena(folders, "backup", str(archive), "--state", str(server.state.root))
-        stopped.set()
-        pushing.join()
+        with pushing(busy) as arrived:
+            until((server.state.content / "default/default/arena/repos/busy.git/refs/heads/main").exists, "the first push")
+            taken = arena(folders, "backup", str(archive), "--state", str(server.state.root))
+            seen = namespace.arena("doctor")
+            assert seen.code == 0, seen.out
         assert (taken.code, "2 projects, 2 runs" in taken.out) == (0, True), taken.err
         assert archive.stat().st_mode & 0o777 == 0o600
         copy = folders / "copy"
@@ -78,8 +89,10 @@ def test_backup_of_a_living_installation(folders: Path) -> None:
         with serving(copy, folders / "home") as second:
             assert_ends(Namespace(second, "default", folders / "eve"), slow, ended)
             assert second.stderr == ""
+            seen = second.arena("doctor", "--deep")
+            assert seen.code == 0, seen.out
         assert_ends(namespace, slow, ended)
-        assert arrived[0] > 0
+        assert arrived
 
 
 def parts_lines(state: StateDirectory, ended: dict[str, object]) -> int:
@@ -90,6 +103,8 @@ def parts_lines(state: StateDirectory, ended: dict[str, object]) -> int:
 
 def assert_sound(copy: StateDirectory, original: StateDirectory) -> None:
     """Check what was restored, before any server has touched it: whole repositories, private files, an id of its own, and nothing that is made again."""
+    with StoreReading(copy.database) as store:
+        assert sorted(run["status"]["phase"] for run in store.objects(ARENA_RUN)) == ["Running", "Succeeded"]
     for project in ("support", "busy"):
         repository = ContentVolume(copy.content).repository(ProjectKey("default", project))
         checked = subprocess.run(["git", "-C", str(repository), "fsck", "--full", "--strict"], capture_output=True, text=True, check=False)

@@ -105,18 +105,20 @@ async def test_a_dead_server_is_restarted_on_its_files(server: EmbeddedServer) -
 
 
 async def test_a_long_state_path_gets_a_short_socket(tmp_path: Path) -> None:
-    """Where the socket's path would be too long, it lies in a private directory, and the next start uses the same one."""
+    """Where the socket's path would be too long, it lies in a private directory; the next start finds it, and a clean stop leaves nothing of it."""
     state = tmp_path / ("long" * 30)
     server = EmbeddedServer(state)
     url = await server.start()
     folder = Path(url.removeprefix("unix://")).parent
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert not folder.is_relative_to(state)
-    await server.stop()
     heir = EmbeddedServer(state)
-    assert await heir.start() == url
+    assert (await heir.start(), heir.pid) == (url, server.pid)
+    await server.stop()
+    assert not folder.exists()
+    assert await heir.start() != url
     await heir.stop()
-    folder.rmdir()
+    assert not (state / "queue" / "socket-directory").exists()
 
 
 async def test_a_torn_end_of_the_file_is_survived(server: EmbeddedServer, tmp_path: Path) -> None:
