@@ -84,7 +84,7 @@ class CrashGit:
         """Read every snapshot in full, and check every repository once more."""
         arena = self._volume.namespace(NAMESPACE) / "arena"
         snapshots = Snapshots(self._volume)
-        for repository in sorted(arena.glob("repos/*.git")):
+        for repository in sorted(arena.glob("repos/[a-z]*.git")):
             project = ProjectKey(NAMESPACE, repository.stem)
             self._check(project)
             versions = self._volume.versions(project)
