@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from arena.errors import RestoreRefused
-from arena.local.archive import DATABASE, DIGESTS, HEADER, TOKEN, Header, check, digest_of, reading
+from arena.local.archive import CONTENT, DATABASE, DIGESTS, HEADER, TOKEN, Header, check, digest_of, reading
 from arena.local.state import StateDirectory, state_unusable
 from foundation.files import sync_directory
 from reconcile.cluster.sqlite_reading import KNOWN_SCHEMA, StoreReading
@@ -40,7 +40,9 @@ def restore_backup(archive: Path, state: StateDirectory) -> Header:
         )
     scratch = state.root.with_name(f".{state.root.name}-restoring-{secrets.token_hex(4)}")
     try:
-        scratch.mkdir(mode=0o700, parents=True)
+        scratch.parent.mkdir(parents=True, exist_ok=True)
+        for folder in (scratch, scratch / CONTENT):
+            folder.mkdir(mode=0o700)
         _unpack(archive, scratch, digests)
         restored = StateDirectory(scratch)
         _mark(restored, header.installation)

@@ -74,6 +74,7 @@ async def test_a_resting_installation_comes_back(state: StateDirectory, archive:
     heads = [await Repositories(ContentVolume(place.content), SystemClock()).head(PROJECT) for place in (state, copy)]
     assert heads[0] == heads[1] is not None
     assert not (copy.root / "token").exists()
+    assert {path.stat().st_mode & 0o777 for path in (copy.root, copy.content)} == {0o700}
     assert [path for path in copy.root.rglob("*") if path.is_file() and path.stat().st_mode & 0o022] == []
 
 
