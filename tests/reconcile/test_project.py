@@ -97,7 +97,9 @@ async def test_a_sync_request_is_answered(world: World) -> None:
 async def test_a_request_longer_than_its_answer(world: World) -> None:
     """An annotation that does not fit the status is answered as far as it fits, and once."""
     await world.project_with()
-    await world.cluster.patch(ARENA_PROJECT, NAMESPACE, "src", {"metadata": {"annotations": {"arena.omnia.altairalabs.ai/requested-sync": "x" * 2000}}})
+    await world.cluster.patch(
+        ARENA_PROJECT, NAMESPACE, "src", {"metadata": {"annotations": {"arena.omnia.altairalabs.ai/requested-sync": "x" * 2000}}}
+    )
     assert (await project(world))["status"]["lastHandledSync"] == "x" * 1024
 
 
