@@ -32,6 +32,7 @@ def strides() -> Iterator[tuple[Row, ...]]:
 
 
 @pytest.mark.e2e
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("rows", list(strides()), ids=lambda rows: f"{rows[0].scenario}:{','.join(row.spec for row in rows)}")
 def test_a_death_here_loses_and_doubles_nothing(rows: Sequence[Row], doomed: Doomed, undisturbed: dict[str, Outcome], tmp_path: Path) -> None:
     """Killed here and started again, what was begun ends as if nothing had died: same lines, sums and status, each item once, nothing half done left."""
