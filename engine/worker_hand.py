@@ -109,7 +109,8 @@ class Hand:
 
     def end(self, lease: Lease) -> None:
         """Note that the item of `lease` has ended, or was never to be begun."""
-        self._running.pop(lease.entry, None)
+        if self._runs(lease):
+            del self._running[lease.entry]
         self._ended[lease.entry] = lease
         self._tell()
 
@@ -119,11 +120,15 @@ class Hand:
         self._tell()
 
     def drop(self, lease: Lease) -> None:
-        """Give up a lease that is another's by now: cancel what runs. What has ended stays: the queue says what it was worth."""
-        self._waiting.pop(lease.entry, None)
-        if self.aside is not None and self.aside.entry == lease.entry:
+        """Give up a lease that is another's by now: cancel what runs. What has ended stays: the queue says what it was worth.
+
+        A newer lease of the same entry, which this worker took over from itself after a stall, is not touched.
+        """
+        if self._waiting.get(lease.entry) == lease:
+            del self._waiting[lease.entry]
+        if self.aside == lease:
             self.aside = None
-        if lease.entry in self._running:
+        if self._runs(lease):
             _, task = self._running.pop(lease.entry)
             task.cancel()
         self._tell()
@@ -133,6 +138,9 @@ class Hand:
         while not holds():
             self._changed.clear()
             await self._changed.wait()
+
+    def _runs(self, lease: Lease) -> bool:
+        return lease.entry in self._running and self._running[lease.entry][0] == lease
 
     def _tell(self) -> None:
         self._changed.set()

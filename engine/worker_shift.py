@@ -27,6 +27,8 @@ LONGEST_WAIT_S = 2.0
 LAST_COUNT_S = 5.0
 """How long a leaving worker waits for its last results to be counted."""
 
+CANCEL_AGAIN_S = 1.0
+
 T = TypeVar("T")
 _log = structlog.get_logger(__name__)
 
@@ -62,8 +64,7 @@ class Shift:
                     leaving = await self._dispatch()
                 finally:
                     self._hand.give_up_running()
-                    for keeper in keepers:
-                        keeper.cancel()
+                    await _end(keepers)
         except* Leave as group:
             leaving = _first(group).exit
         return leaving
@@ -231,6 +232,14 @@ async def _first_of(wanted: Coroutine[Any, Any, T], other: Coroutine[Any, Any, o
             each.cancel()
         if unfinished:
             await asyncio.wait(unfinished)
+
+
+async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Cancel tasks until they have ended: one that is inside a library's call may lose a single cancellation there."""
+    while unfinished := [task for task in tasks if not task.done()]:
+        for task in unfinished:
+            task.cancel()
+        await asyncio.wait(unfinished, timeout=CANCEL_AGAIN_S)
 
 
 def _first(group: BaseExceptionGroup[Leave]) -> Leave:

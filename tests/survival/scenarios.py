@@ -71,6 +71,11 @@ class Scene:
         items: list[dict[str, Any]] = self.doomed.client.list(kind, self.namespace)["items"]
         return items
 
+    def count(self, kind: ResourceKind) -> int:
+        """Return how many objects of a kind there are, whatever dies while this asks."""
+        (items,) = self.doomed.until(lambda: (self.objects(kind),), f"the {kind.plural}")
+        return len(items)
+
     def project(self, **spec: Any) -> Checkout:
         """Create the project and return a working copy once it takes pushes."""
         self.doomed.ensure(ARENA_PROJECT, self.namespace, PROJECT, spec={"hosted": {}, **spec})
@@ -178,7 +183,7 @@ def run_facts(scene: Scene, run: Mapping[str, Any], commit: str) -> Outcome:
         "queue": status["queue"],
         "workers": status["workers"],
         "conditions": sorted((c["type"], c["status"], c["reason"], c["message"].replace(commit, "")) for c in status["conditions"]),
-        "runs": len(scene.objects(ARENA_RUN)),
+        "runs": scene.count(ARENA_RUN),
         "pins": len(list((scene.volume.repository(scene.key) / "refs" / "arena" / "runs").iterdir())),
     }
     return Outcome(facts, account.again)
@@ -245,11 +250,11 @@ def deleted_run(scene: Scene) -> Outcome:
     remove(scene, ARENA_RUN, run["metadata"]["name"])
     scene.forgotten(run)
     pins = scene.volume.repository(scene.key) / "refs" / "arena" / "runs"
-    job = scene.find(ARENA_JOB, JOB) or {}
+    job = scene.doomed.until(lambda: scene.find(ARENA_JOB, JOB), "the job")
     facts = {
         "directory": scene.volume.run(scene.namespace, run["metadata"]["name"]).exists(),
         "pins": [path.name for path in pins.iterdir()] if pins.is_dir() else [],
-        "runs": len(scene.objects(ARENA_RUN)),
+        "runs": scene.count(ARENA_RUN),
         "remembered": job["status"]["lastRunRef"]["uid"] == run["metadata"]["uid"],
     }
     return Outcome(facts)
