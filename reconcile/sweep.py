@@ -18,11 +18,10 @@ from engine.items import RunUID
 from foundation.clock import Clock
 from gitops.content import ProjectKey
 from reconcile.cluster.port import ARENA_PROJECT, ARENA_RUN, Cluster
+from reconcile.orphans import Orphans, sweep_regularly
 from reconcile.run.ownership import TRASH, Owner, discard, read_owner
 from reconcile.run.scope import RunWorld
 
-GONE_FOR_S = 3600.0
-EVERY_S = 600.0
 _log = structlog.get_logger(__name__)
 
 
@@ -42,27 +41,20 @@ class Sweep:
         self._cluster = cluster
         self._world = world
         self._clock = clock
-        self._gone_since: dict[str, float] = {}
+        self._orphans: Orphans[str] = Orphans(clock)
 
     async def run(self) -> None:
-        """Sweep until cancelled. An error of one sweep is logged; the next one finds the same work."""
-        while True:
-            await self._clock.sleep(EVERY_S)
-            try:
-                await self.sweep()
-            except Exception:  # noqa: BLE001 - one failed sweep must not end the next
-                _log.exception("sweep.failed")
+        """Sweep until cancelled."""
+        await sweep_regularly(self.sweep, self._clock)
 
     async def sweep(self) -> list[str]:
         """Look once, remove what has been an orphan for an hour, and return what was removed."""
         leftovers = await self._leftovers()
         alive = {run["metadata"]["uid"] for run in (await self._cluster.list(ARENA_RUN)).items}
-        now = self._clock.monotonic()
-        orphans = {leftover.uid for leftover in leftovers} - alive
-        self._gone_since = {uid: self._gone_since.get(uid, now) for uid in orphans}
+        due = self._orphans.due({leftover.uid for leftover in leftovers} - alive)
         removed = []
         for leftover in leftovers:
-            if now - self._gone_since.get(leftover.uid, now) >= GONE_FOR_S:
+            if leftover.uid in due:
                 await leftover.remove()
                 removed.append(leftover.what)
                 _log.info("leftover.removed", what=leftover.what, uid=leftover.uid)

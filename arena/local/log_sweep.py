@@ -14,9 +14,8 @@ from foundation.clock import Clock
 from reconcile.cluster.port import ARENA_RUN, JOB, Cluster
 from reconcile.kinds.names import RUN_LABEL
 from reconcile.naming import MAX_LABEL, fit
+from reconcile.orphans import Orphans, sweep_regularly
 
-GONE_FOR_S = 3600.0
-EVERY_S = 600.0
 _log = structlog.get_logger(__name__)
 
 
@@ -32,24 +31,17 @@ class LogSweep:
         self._cluster = cluster
         self._logs = logs
         self._clock = clock
-        self._gone_since: dict[Path, float] = {}
+        self._orphans: Orphans[Path] = Orphans(clock)
 
     async def run(self) -> None:
-        """Sweep until cancelled. An error of one sweep is logged; the next one finds the same work."""
-        while True:
-            await self._clock.sleep(EVERY_S)
-            try:
-                await self.sweep()
-            except Exception:  # noqa: BLE001 - one failed sweep must not end the next
-                _log.exception("log_sweep.failed")
+        """Sweep until cancelled."""
+        await sweep_regularly(self.sweep, self._clock)
 
     async def sweep(self) -> list[Path]:
         """Look once, and return the folders that were removed: those that had neither run nor Job for an hour. No symlink is followed."""
         folders = await asyncio.to_thread(self._folders)  # before the runs: what is made in between is never taken for an orphan
         orphans = set(folders) - await self._needed()
-        now = self._clock.monotonic()
-        self._gone_since = {folder: self._gone_since.get(folder, now) for folder in orphans}
-        due = sorted(folder for folder, since in self._gone_since.items() if now - since >= GONE_FOR_S)
+        due = sorted(self._orphans.due(orphans))
         for folder in due:
             await asyncio.to_thread(_remove, folder)
             _log.info("logs.removed", namespace=folder.parent.name, run=folder.name)

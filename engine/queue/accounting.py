@@ -3,17 +3,15 @@
 Money is counted in nano-USD (10^-9 USD). Must not know where the sums are kept.
 """
 
-import math
 import re
 from dataclasses import dataclass
 
 from engine.items import Verdict
 from engine.records import Record
-from engine.results.sketches import RELATIVE_ERROR
+from engine.results.sketches import bucket_of
 
 NANO_PER_USD = 1_000_000_000
 TOTAL_OF = {Verdict.PASS: "passed", Verdict.FAIL: "failed", Verdict.ERROR: "errors", Verdict.SKIPPED: "skipped"}
-_LOG_GAMMA = math.log((1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR))
 _CELL = re.compile(r"(.+?)/[0-9]+(?:/[^/=]+=.*)?", re.DOTALL)
 
 
@@ -51,8 +49,3 @@ def cell_of(item: str) -> str:
 def nano_usd(usd: float) -> int:
     """Return an amount in nano-USD, to the nearest."""
     return round(usd * NANO_PER_USD)
-
-
-def bucket_of(value: float) -> int:
-    """Return the log bucket of a positive `value`, as `engine.results.sketches.Sketch` numbers them."""
-    return math.ceil(math.log(value) / _LOG_GAMMA)

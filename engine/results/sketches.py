@@ -16,6 +16,11 @@ _SMALLEST = 1e-9
 _SCALE_BITS = 1074
 
 
+def bucket_of(value: float) -> int:
+    """Return the number of the log bucket that holds a positive `value`."""
+    return math.ceil(math.log(value) / _LOG_GAMMA)
+
+
 class ExactSum:
     """A sum of floats without rounding, so that it does not depend on their order.
 
@@ -71,7 +76,7 @@ class Sketch:
         if value < _SMALLEST:
             self.zeros += 1
             return
-        bucket = math.ceil(math.log(value) / _LOG_GAMMA)
+        bucket = bucket_of(value)
         self.buckets[bucket] = self.buckets.get(bucket, 0) + 1
 
     def merge(self, other: "Sketch") -> None:

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from arena.local.log_sweep import EVERY_S, GONE_FOR_S, LogSweep, log_folder
+from arena.local.log_sweep import LogSweep, log_folder
 from foundation.clock import FakeClock
 from reconcile.cluster.port import ARENA_RUN
 from reconcile.cluster.sqlite import SqliteCluster
+from reconcile.orphans import EVERY_S, GONE_FOR_S
 
 NS = "team"
 LONG = "a-run-that-somebody-named-by-hand-" * 4 + "end"
