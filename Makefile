@@ -1,5 +1,5 @@
 # Each target does all of its own set-up; it needs only python3 (3.11+), git and make.
-.PHONY: install demo test check lint types layers bench lock clean
+.PHONY: install demo test test-slow check lint types layers bench lock clean
 .DELETE_ON_ERROR:
 
 BIN := .venv/bin
@@ -18,7 +18,10 @@ demo: install
 	@$(BIN)/arena demo
 
 test: install
-	@$(BIN)/pytest -n 2
+	@$(BIN)/pytest -n 2 -m "not slow"
+
+test-slow: install
+	@$(BIN)/pytest -n 2 -m slow --timeout 600
 
 check: lint types layers
 
