@@ -18,10 +18,10 @@ demo: install
 	@$(BIN)/arena demo
 
 test: install
-	@$(BIN)/pytest -n 2 -m "not slow"
+	@$(BIN)/pytest -n 3 -m "not slow"
 
 test-slow: install
-	@$(BIN)/pytest -n 2 -m slow --timeout 600
+	@$(BIN)/pytest -n 3 -m slow --timeout 600
 
 check: lint types layers
 
