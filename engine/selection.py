@@ -1,79 +1,35 @@
 """Which scenarios run, and with which providers.
 
-Owns glob patterns and provider selection (promptkit-format.md 2.9), with what a job's provider groups change (specification 001). Pure. Must not
+Owns scenario patterns and provider selection (promptkit-format.md 2.9), with what a job's provider groups change (specification 001). Pure. Must not
 know trials, items or runs.
 """
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from engine.bundle.model import Bundle, Scenario
 from engine.bundle.problems import did_you_mean, shown
 from engine.bundle.provider_reader import SUBJECT_ROLES
 from engine.errors import BundleInvalid, FeatureNotSupported, NoScenarios, ProviderNotFound
-
-if TYPE_CHECKING:
-    from engine.checks.patterns import Pattern
+from foundation.errors import UnreadableGlob
+from foundation.globs import compile_glob
+from foundation.patterns import Pattern
 
 DEFAULT_GROUP = "default"
 
 
-@lru_cache(maxsize=1024)
-def compile_glob(pattern: str) -> "Pattern":
-    """Compile a scenario pattern: `*` and `?` do not cross `/`, `[a-z]` and `[!a-z]` are classes, a backslash takes the next character literally.
-
-    It is matched by RE2, because many `*` would keep Python's engine busy for ever.
+def scenario_glob(pattern: str) -> Pattern:
+    """Compile a scenario pattern: a glob without `**`.
 
     Raises:
         BundleInvalid: it cannot be read; the message says why.
     """
-    if not pattern:
-        raise _bad(pattern, "it is empty")
     if "**" in pattern:
         raise _bad(pattern, "'**' has no meaning here", "write one '*' for each directory")
-    parts: list[str] = []
-    at = 0
-    while at < len(pattern):
-        part, at = _glob_part(pattern, at)
-        parts.append(part)
-    from engine.checks.patterns import compile_pattern  # noqa: PLC0415 - RE2 only where there is a pattern
-
     try:
-        return compile_pattern(rf"\A{''.join(parts)}\z")
-    except ValueError as error:
-        raise _bad(pattern, str(error)) from error
-
-
-def _glob_part(pattern: str, at: int) -> tuple[str, int]:
-    character = pattern[at]
-    if character == "*":
-        return "[^/]*", at + 1
-    if character == "?":
-        return "[^/]", at + 1
-    if character == "\\":
-        if at + 1 == len(pattern):
-            raise _bad(pattern, "it ends in a backslash")
-        return re.escape(pattern[at + 1]), at + 2
-    if character == "[":
-        return _glob_class(pattern, at)
-    return re.escape(character), at + 1
-
-
-def _glob_class(pattern: str, at: int) -> tuple[str, int]:
-    negated = at + 1 < len(pattern) and pattern[at + 1] in "!^"
-    start = at + 2 if negated else at + 1
-    end = pattern.find("]", start + 1)
-    if end < 0:
-        raise _bad(pattern, "a '[' is not closed")
-    members = "".join("-" if c == "-" else re.escape(c) for c in pattern[start:end])
-    if "/" in members:
-        raise _bad(pattern, "a class cannot hold '/'")
-    if any(low > high for low, high in re.findall(r"(.)-(.)", pattern[start:end], re.DOTALL)):
-        raise _bad(pattern, f"the class [{pattern[start:end]}] is not valid")
-    return (f"[^/{members}]" if negated else f"[{members}]"), end + 1
+        return compile_glob(pattern)
+    except UnreadableGlob as error:
+        raise _bad(pattern, error.cause) from error
 
 
 def _bad(pattern: str, cause: str, hint: str = "") -> BundleInvalid:
@@ -82,7 +38,7 @@ def _bad(pattern: str, cause: str, hint: str = "") -> BundleInvalid:
 
 def matches(pattern: str, scenario: Scenario) -> bool:
     """Say whether a pattern names a scenario: by id, by path relative to the bundle, or by the file's base name."""
-    glob = compile_glob(pattern)
+    glob = scenario_glob(pattern)
     return any(glob.search(name) is not None for name in (scenario.id, scenario.file, scenario.file.rpartition("/")[2]))
 
 
@@ -95,7 +51,7 @@ def select_scenarios(bundle: Bundle, include: Sequence[str], exclude: Sequence[s
         NoScenarios: the bundle has none, an `only` id is unknown, an `include` pattern matches nothing, or nothing is left.
     """
     for pattern in (*include, *exclude):
-        compile_glob(pattern)
+        scenario_glob(pattern)
     scenarios = [bundle.scenarios[ident] for ident in sorted(bundle.scenarios)]
     if not scenarios and bundle.evals:
         first = next(iter(bundle.evals.values()))

@@ -12,3 +12,11 @@ class ArenaError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+
+class UnreadableGlob(ArenaError):
+    """A glob cannot be read. `cause` says why, without the glob."""
+
+    def __init__(self, glob: str, cause: str) -> None:
+        super().__init__(f"cannot read glob {glob!r}: {cause}")
+        self.cause = cause

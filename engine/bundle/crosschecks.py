@@ -194,7 +194,7 @@ def _check_conditions(scenario: Scenario, problems: Problems) -> None:
     for check in checks_of(scenario):
         if check.when is None or not check.when.tool_called_pattern:
             continue
-        from engine.checks.patterns import compile_pattern  # noqa: PLC0415 - RE2 only where there is a pattern
+        from foundation.patterns import compile_pattern  # noqa: PLC0415 - RE2 only where there is a pattern
 
         try:
             compile_pattern(check.when.tool_called_pattern)

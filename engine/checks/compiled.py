@@ -98,7 +98,7 @@ def condition(
     if tool_called:
         tests.append(lambda names: tool_called in names)
     if tool_called_pattern:
-        from engine.checks.patterns import compile_pattern  # noqa: PLC0415 - RE2 only where there is a pattern
+        from foundation.patterns import compile_pattern  # noqa: PLC0415 - RE2 only where there is a pattern
 
         compiled = compile_pattern(tool_called_pattern)
         tests.append(lambda names: any(compiled.search(name) is not None for name in names))

@@ -2,8 +2,8 @@
 
 from engine.checks.evidence import Evaluate, Evidence, Outcome, verdict
 from engine.checks.params import Param, Values, flag, one_of, text
-from engine.checks.patterns import compile_pattern
 from engine.checks.registry import CheckType
+from foundation.patterns import compile_pattern
 
 
 def _guardrail_triggered(values: Values) -> Evaluate:

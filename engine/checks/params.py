@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.checks.patterns import Pattern, compile_pattern
 from engine.checks.problems import ParamProblem, nearest
+from foundation.patterns import Pattern, compile_pattern
 
 Values = dict[str, Any]
 """A check's parameters by their first names, read and with defaults filled in."""

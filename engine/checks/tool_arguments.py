@@ -8,9 +8,9 @@ from typing import Any
 
 from engine.checks.evidence import CallRecord, Evaluate, Evidence, Outcome, verdict
 from engine.checks.params import Param, Values, flag, mapping, pattern, patterns_by_name, text, texts
-from engine.checks.patterns import Pattern
 from engine.checks.registry import CheckType
 from engine.providers.messages import json_text
+from foundation.patterns import Pattern
 
 
 def argument_text(value: Any) -> str:

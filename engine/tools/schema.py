@@ -7,8 +7,8 @@ any other keyword goes to the `jsonschema` library whole. Patterns are RE2 eithe
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from engine.checks.patterns import compile_pattern
 from engine.tools.formats import FORMATS
+from foundation.patterns import compile_pattern
 
 Test = Callable[[Any, str], str]
 """Takes a value and the path to it; returns what is wrong, "" when nothing is."""

@@ -12,8 +12,8 @@ from jsonschema.validators import Draft7Validator, extend, validator_for
 from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 from referencing.exceptions import Unresolvable
 
-from engine.checks.patterns import compile_pattern
 from engine.tools.schema import Test
+from foundation.patterns import compile_pattern
 
 
 def compile_with_library(definition: Mapping[str, Any]) -> Test:

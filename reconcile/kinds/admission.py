@@ -9,6 +9,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from foundation.globs import glob_problem
 from reconcile.errors import FieldError, Invalid
 from reconcile.kinds.catalog import CATALOG
 from reconcile.kinds.job_checks import (
@@ -18,7 +19,6 @@ from reconcile.kinds.job_checks import (
     path_problems,
     schedule_problems,
     threshold_problems,
-    unreadable_glob,
     unsafe_path,
 )
 from reconcile.kinds.not_supported import unsupported_fields
@@ -124,7 +124,7 @@ def project_problems(spec: Mapping[str, Any]) -> list[Problem]:
         *(
             Problem("InvalidSpec", f"spec.deploy.allowedRefs[{place}]", f"glob {pattern!r} cannot be read: {cause}")
             for place, pattern in enumerate(globs)
-            if (cause := unreadable_glob(pattern))
+            if (cause := glob_problem(pattern))
         ),
     ]
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from foundation.globs import glob_problem
 from reconcile.kinds.problems import Problem
 from reconcile.kinds.quantities import parse_decimal, parse_duration
 
@@ -102,36 +103,19 @@ def glob_problems(spec: Mapping[str, Any]) -> list[Problem]:
         Problem(INVALID_SPEC, f"spec.{section}.{field}[{place}]", f"glob {pattern!r} cannot be read: {cause}")
         for section, field in places
         for place, pattern in enumerate((spec.get(section) or {}).get(field) or ())
-        if (cause := _unreadable_scenario_glob(pattern) if section == "scenarios" else unreadable_glob(pattern))
+        if (cause := _unreadable_scenario_glob(pattern) if section == "scenarios" else glob_problem(pattern))
     ]
 
 
 def _unreadable_scenario_glob(pattern: str) -> str:
     """Ask the engine, which owns what a scenario pattern means."""
     from engine.errors import BundleInvalid  # noqa: PLC0415 - only specs with filters pay for the import
-    from engine.selection import compile_glob  # noqa: PLC0415
+    from engine.selection import scenario_glob  # noqa: PLC0415
 
     try:
-        compile_glob(pattern)
+        scenario_glob(pattern)
     except BundleInvalid as error:
         return error.message.rpartition("': ")[2]
-    return ""
-
-
-def unreadable_glob(pattern: str) -> str:
-    """Say why a glob of paths or refs (`*`, `?`, `**`, `[a-z]`) cannot be read, or return ""."""
-    position = 0
-    while (position := pattern.find("[", position)) >= 0:
-        first = position + 2 if pattern[position + 1 : position + 2] in ("!", "^") else position + 1
-        end = pattern.find("]", first + 1)
-        if end < 0:
-            return f"the bracket at character {position + 1} is not closed"
-        members = pattern[first:end]
-        if "/" in members:
-            return f"the class [{members}] holds a /"
-        if any(members[at] == "-" and members[at - 1] > members[at + 1] for at in range(1, len(members) - 1)):
-            return f"the class [{members}] has a range that runs backwards"
-        position = end + 1
     return ""
 
 

@@ -11,7 +11,6 @@ from reconcile.kinds.job_checks import (
     path_problems,
     schedule_problems,
     threshold_problems,
-    unreadable_glob,
     unsafe_path,
 )
 
@@ -80,26 +79,6 @@ def test_paths(path: str, word: str) -> None:
     assert word in unsafe_path(path)
     assert bool(unsafe_path(path)) == bool(word)
     assert bool(path_problems({"arenaFile": path})) == bool(word)
-
-
-@pytest.mark.parametrize(
-    ("pattern", "word"),
-    [
-        ("**", ""),
-        ("prompts/*.yaml", ""),
-        ("[a-z]?[!0-9]", ""),
-        ("[]a]", ""),
-        ("[a", "not closed"),
-        ("x[", "not closed"),
-        ("[]", "not closed"),
-        ("[z-a]", "backwards"),
-        ("[a/b]", "holds a /"),
-    ],
-)
-def test_globs_of_paths_and_refs(pattern: str, word: str) -> None:
-    """A glob that cannot be read is found on apply, not at the next push."""
-    assert word in unreadable_glob(pattern)
-    assert bool(unreadable_glob(pattern)) == bool(word)
 
 
 def test_globs_are_named_by_place() -> None:

@@ -1,6 +1,6 @@
-"""Regular expressions of the format: RE2 syntax, linear time, loaded only when a bundle has one.
+"""Regular expressions that others write: RE2 syntax, linear time, loaded only when there is one.
 
-The only module that imports `re2`: a bundle is not trusted, and Python's own engine can be made to run for ever.
+A bundle and a spec are not trusted, and Python's own engine can be made to run for ever.
 """
 
 from functools import lru_cache
