@@ -8,9 +8,9 @@ work in between. What counts as flat, for the samples after a warm-up of a sixth
 
   flat     the Theil-Sen slope (the median of the slopes of all pairs of samples) is at most the bar an hour; the bar is a share of the median, and never
            less than a unit that a single step would make
-  lasting  what is kept for a stated time and then goes (marks and Events for a day, logs for an hour after their run, changes that a watch may resume
-           from): what it comes to at this rate of pushes is at most the bar
-  growing  what grows by nature and never goes (git's history, the summaries of pruned runs): its growth a push is at most the bar
+  lasting  what is kept for a stated time, or up to a stated size, and then goes (Events for a day, logs for an hour after their run, the newest changes
+           that a watch may resume from, the newest summaries of pruned runs): what it comes to at this rate of pushes is at most the bar
+  growing  what grows by nature and never goes, which is git's history alone: its growth a push is at most the bar
 
 There is no peer that does all of this. A run shorter than an hour is a trial: its bars are printed, and noise may miss them. The samples are written to
 bench/out/steady-*.csv. Exit 1 when a bar is missed, or when fewer than 95 percent of the pushes made a run of 100 passed items.

@@ -1,4 +1,4 @@
-"""Which finished runs a job keeps, and what a pruned one leaves behind: its summary."""
+"""Which finished runs a job keeps, and what a pruned one leaves behind: its summary, until so many newer ones are there that a disk would fill."""
 
 import asyncio
 import contextlib
@@ -16,6 +16,9 @@ from reconcile.kinds.job import ArenaJobSpec
 from reconcile.runtime.reconciler import Pass
 
 SUMMARY = "summary.json"
+MAX_SUMMARIES = 1_000
+MAX_SUMMARIES_BYTES = 64 * 2**20
+"""What one job's summaries may come to: a job that runs at every push would fill the disk in a month."""
 
 
 def superfluous(runs: Sequence[Object], *, successful: int, failed: int) -> list[Object]:
@@ -49,3 +52,18 @@ def _keep_summary(directory: Path, history: Path, run: str) -> None:
         return  # a run that was refused, or lost its directory, has none
     history.mkdir(mode=0o750, parents=True, exist_ok=True)
     write_file(history / f"{run}.json", data)
+    forget_oldest(history)
+
+
+def forget_oldest(history: Path, *, count: int = MAX_SUMMARIES, size_bytes: int = MAX_SUMMARIES_BYTES) -> None:
+    """Remove the oldest summaries until at most `count` are left, of at most `size_bytes` together; the newest always stays.
+
+    Raises:
+        OSError: the directory cannot be read or written.
+    """
+    total = 0
+    found = sorted(((path.stat(), path) for path in history.iterdir()), key=lambda each: (each[0].st_mtime_ns, each[1].name), reverse=True)
+    for at, (stat, path) in enumerate(found):
+        total += stat.st_size
+        if at and (at >= count or total > size_bytes):
+            path.unlink(missing_ok=True)
