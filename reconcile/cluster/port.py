@@ -26,6 +26,8 @@ class ResourceKind:
 
     `has_status`: status is a subresource. `has_generation`: metadata.generation counts changes outside metadata and status.
     `unconditional_update`: an update without a resourceVersion is taken (the core kinds), not refused (custom kinds).
+    `selectable`: paths of string fields that a listing may select by (a CRD's selectableFields). One that is added here needs a migration of the
+    embedded store that indexes what is stored.
     """
 
     group: str
@@ -37,6 +39,7 @@ class ResourceKind:
     has_generation: bool = True
     unconditional_update: bool = False
     short_names: tuple[str, ...] = ()
+    selectable: tuple[str, ...] = ()
 
     @property
     def api_version(self) -> str:
@@ -57,9 +60,13 @@ def _core(kind: str, plural: str, short: str = "", *, namespaced: bool = True, h
     return ResourceKind("", "v1", kind, plural, namespaced, has_status, has_generation=False, unconditional_update=True, short_names=names)
 
 
+RUN_PHASE = "status.phase"
+RUN_PROJECT = "spec.template.sourceRef.name"
+"""Fields of an ArenaRun that a listing may select by; a phase that is not set reads ""."""
+
 ARENA_PROJECT = ResourceKind(GROUP, VERSION, "ArenaProject", "arenaprojects", short_names=("ap",))
 ARENA_JOB = ResourceKind(GROUP, VERSION, "ArenaJob", "arenajobs", short_names=("aj",))
-ARENA_RUN = ResourceKind(GROUP, VERSION, "ArenaRun", "arenaruns", short_names=("arun",))
+ARENA_RUN = ResourceKind(GROUP, VERSION, "ArenaRun", "arenaruns", short_names=("arun",), selectable=(RUN_PHASE, RUN_PROJECT))
 PROVIDER = ResourceKind(GROUP, VERSION, "Provider", "providers", short_names=("prov",))
 AGENT_RUNTIME = ResourceKind(GROUP, VERSION, "AgentRuntime", "agentruntimes", short_names=("agent", "ar"))
 TOOL_REGISTRY = ResourceKind(GROUP, VERSION, "ToolRegistry", "toolregistries", short_names=("tr",))
@@ -124,6 +131,17 @@ class ObjectKey:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
+def is_newer(version: str, than: str) -> bool:
+    """Say whether one resourceVersion of a kind is of a later change than another; any is later than "".
+
+    Versions are whole numbers that grow, in the embedded store as in Kubernetes (KEP-5504 promises what etcd always did). Where one is not, they
+    are told apart by equality alone: the one that arrives last counts as newer.
+    """
+    if version.isdecimal() and than.isdecimal():
+        return int(version) > int(than)
+    return version != than
+
+
 @dataclass(frozen=True, slots=True)
 class Listing:
     """Objects of one kind as of one moment, ordered by namespace and name. A watch from `resource_version` misses nothing and repeats nothing."""
@@ -142,6 +160,13 @@ class WatchEvent:
 
 Labels = Mapping[str, str] | Selector
 """What a list or a watch selects by: labels that must be equal, or a parsed selector."""
+
+Fields = Mapping[str, str] | Selector
+"""What a list selects by besides labels: `selectable` fields of the kind. A field that is not there is "". Terms are equal or not equal, as in a
+Kubernetes fieldSelector: `in` with one value, `notin` with any number."""
+
+PAGE = 500
+"""Objects in a page of a listing, client-go's number."""
 
 
 class Admitted(Protocol):
@@ -180,7 +205,7 @@ class StatusAdmission(Protocol):
 class Cluster(Protocol):
     """Kubernetes objects of the registered kinds, with Kubernetes' rules.
 
-    `resourceVersion` grows with every change of any object; treat it as opaque but for equality. Every method may raise `StoreUnavailable`.
+    `resourceVersion` grows with every change of any object; treat it as opaque but for `is_newer`. Every method may raise `StoreUnavailable`.
     `namespace` is None or "" for a cluster-scoped kind; a namespace need not exist as an object.
     """
 
@@ -191,8 +216,22 @@ class Cluster(Protocol):
             NotFound: there is none.
         """
 
-    async def list(self, kind: ResourceKind, namespace: str | None = None, labels: Labels | None = None) -> Listing:
-        """Return the objects of one namespace (None: of all) that carry the labels. None found is an empty listing, never an error."""
+    async def list(self, kind: ResourceKind, namespace: str | None = None, labels: Labels | None = None, *, fields: Fields | None = None) -> Listing:
+        """Return the objects of one namespace (None: of all) that carry the labels and fields. None found is an empty listing, never an error.
+
+        Raises:
+            Invalid: a field is none that the kind can be selected by.
+        """
+
+    def pages(self, kind: ResourceKind, namespace: str | None = None) -> AsyncGenerator[Listing, None]:
+        """Yield what `list` would return, in pages of at most `PAGE` objects, so that a reader need not hold all of them; at least one page.
+
+        Every page bears one resource_version, as old as the first page: a watch from it misses nothing. A later page may show objects newer than
+        that, which the watch then tells of again.
+
+        Raises:
+            Gone: the listing took so long that it cannot go on; begin again.
+        """
 
     async def create(self, obj: Object, *, dry_run: bool = False) -> Object:
         """Store a new object: uid, creationTimestamp, generation 1; status is dropped; `generateName` gets five random characters.

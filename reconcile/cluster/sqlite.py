@@ -10,10 +10,11 @@ import re
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 
 from foundation.clock import Clock
-from reconcile.cluster.port import Admission, EventType, Labels, Listing, Object, ResourceKind, StatusAdmission, WatchEvent
+from reconcile.cluster.port import PAGE, Admission, EventType, Fields, Labels, Listing, Object, ObjectKey, ResourceKind, StatusAdmission, WatchEvent
 from reconcile.cluster.selectors import Selector
 from reconcile.cluster.sqlite_file import open_file
 from reconcile.cluster.sqlite_tables import LogEntry, LogLimits, LogPage, Tables, labels_of
@@ -82,10 +83,22 @@ class SqliteCluster:
         """Return one object (see `Cluster.get`)."""
         return await self._thread.run(lambda: self._verbs.get(kind, namespace, name), writes=False)
 
-    async def list(self, kind: ResourceKind, namespace: str | None = None, labels: Labels | None = None) -> Listing:
+    async def list(self, kind: ResourceKind, namespace: str | None = None, labels: Labels | None = None, *, fields: Fields | None = None) -> Listing:
         """Return the selected objects (see `Cluster.list`)."""
-        selector = _selector(labels)
-        return await self._thread.run(lambda: self._listing(kind, namespace, selector), writes=False)
+        selection = _selector(labels), _field_selector(kind, fields)
+        return await self._thread.run(lambda: self._listing(kind, namespace, *selection), writes=False)
+
+    async def pages(self, kind: ResourceKind, namespace: str | None = None) -> AsyncGenerator[Listing, None]:
+        """Yield all objects, page by page (see `Cluster.pages`)."""
+        after, first = ("", ""), ""
+        while True:
+            page = await self._thread.run(partial(self._page_of, kind, namespace, after), writes=False)
+            first = first or page.resource_version
+            yield Listing(page.items, first)
+            if len(page.items) < PAGE:
+                return
+            last = ObjectKey.of(page.items[-1])
+            after = (last.namespace, last.name)
 
     async def create(self, obj: Object, *, dry_run: bool = False) -> Object:
         """Store a new object (see `Cluster.create`)."""
@@ -164,8 +177,11 @@ class SqliteCluster:
             raise Gone(f"cannot watch {kind} from resourceVersion '{cursor}': {cause}", kind=kind.kind, hint="list again, and watch from there")
         return page
 
-    def _listing(self, kind: ResourceKind, namespace: str | None, selector: Selector) -> Listing:
-        return Listing(self._tables.select(kind, namespace, selector), str(self._tables.version()))
+    def _listing(self, kind: ResourceKind, namespace: str | None, labels: Selector, fields: Selector) -> Listing:
+        return Listing(self._tables.select(kind, namespace, labels, fields), str(self._tables.version()))
+
+    def _page_of(self, kind: ResourceKind, namespace: str | None, after: tuple[str, str]) -> Listing:
+        return Listing(self._tables.page(kind, namespace, after, PAGE), str(self._tables.version()))
 
     def _upkeep(self) -> None:
         self._last_upkeep_s = self._clock.monotonic()
@@ -190,6 +206,14 @@ def _selector(labels: Labels | None) -> Selector:
     if isinstance(labels, Selector):
         return labels
     return Selector.equal(labels or {})
+
+
+def _field_selector(kind: ResourceKind, fields: Fields | None) -> Selector:
+    selector = _selector(fields)
+    for term in selector.requirements:
+        if term.key not in kind.selectable or term.operator not in ("in", "notin") or (term.operator == "in" and len(term.values) != 1):
+            raise Invalid([FieldError("fieldSelector", f"Invalid value: {term.key!r}: {kind.plural} cannot be selected by this term")])
+    return selector
 
 
 def _version(resource_version: str) -> int:

@@ -31,6 +31,11 @@ _LOG = """
         version INTEGER PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, namespace TEXT NOT NULL, type TEXT NOT NULL, labels TEXT,
         body TEXT NOT NULL)
 """
+_FILL_FIELDS = """
+    INSERT INTO fields (key, value, object)
+    SELECT '{path}', CASE json_type(body, '$.{path}') WHEN 'text' THEN json_extract(body, '$.{path}') ELSE '' END, id
+    FROM objects WHERE kind = 'ArenaRun'
+"""
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -44,6 +49,12 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         _LOG,
         "CREATE INDEX log_by_kind ON log (kind, version)",
         "CREATE TABLE compacted (kind TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID",
+    ),
+    (
+        "CREATE TABLE fields (key TEXT NOT NULL, value TEXT NOT NULL, object INTEGER NOT NULL, PRIMARY KEY (key, value, object)) WITHOUT ROWID",
+        "CREATE INDEX fields_by_object ON fields (object)",
+        _FILL_FIELDS.format(path="status.phase"),
+        _FILL_FIELDS.format(path="spec.template.sourceRef.name"),
     ),
 )
 """The statements that lead from schema version N to N + 1, at place N. Released entries never change."""

@@ -89,18 +89,30 @@ class Tables:
         found = self._db.execute(query, (kind.kind, namespace, name)).fetchone()
         return str(found[0]) if found else None
 
-    def select(self, kind: ResourceKind, namespace: str | None, selector: Selector) -> list[Object]:
-        """Return the selected objects, ordered by namespace and name."""
+    def select(self, kind: ResourceKind, namespace: str | None, labels: Selector, fields: Selector) -> list[Object]:
+        """Return the selected objects, ordered by namespace and name. `fields` may name selectable fields of the kind only."""
         query, values = "SELECT body FROM objects WHERE kind = ?", [kind.kind]
         if namespace:
             query += " AND namespace = ?"
             values.append(namespace)
-        for key, value in selector.exact().items():
+        for key, value in labels.exact().items():
             query += " AND id IN (SELECT object FROM labels WHERE key = ? AND value = ?)"
             values += [key, value]
+        for term in fields.requirements:
+            negation, places = "NOT " if term.operator == "notin" else "", ", ".join("?" * len(term.values))
+            query += f" AND id IN (SELECT object FROM fields WHERE key = ? AND value {negation}IN ({places}))"  # noqa: S608 - question marks only
+            values += [term.key, *sorted(term.values)]
         bodies = self._db.execute(query + " ORDER BY namespace, name", values)
         objects = (json.loads(body) for (body,) in bodies)
-        return [obj for obj in objects if selector.matches(labels_of(obj))]
+        return [obj for obj in objects if labels.matches(labels_of(obj))]
+
+    def page(self, kind: ResourceKind, namespace: str | None, after: tuple[str, str], limit: int) -> list[Object]:
+        """Return up to `limit` objects beyond a place (namespace, name), in that order."""
+        query, values = "SELECT body FROM objects WHERE kind = ? AND (namespace, name) > (?, ?)", [kind.kind, *after]
+        if namespace:
+            query += " AND namespace = ?"
+            values.append(namespace)
+        return [json.loads(body) for (body,) in self._db.execute(f"{query} ORDER BY namespace, name LIMIT {int(limit)}", values)]
 
     def dependents(self, owner_uid: str) -> list[Row]:
         """Return the objects that name the uid among their owners."""
@@ -121,6 +133,7 @@ class Tables:
         )
         identity = int(cursor.lastrowid or 0)
         self._index_labels(identity, labels_of(obj))
+        self._index_fields(identity, fields_of(kind, obj))
         self._index_owners(identity, obj)
         self._log(kind, "ADDED", obj, LogEntry(int(metadata["resourceVersion"]), "ADDED", body, None), now)
 
@@ -132,6 +145,9 @@ class Tables:
         if labels_changed:
             self._db.execute("DELETE FROM labels WHERE object = ?", (row.id,))
             self._index_labels(row.id, labels_of(obj))
+        if fields_of(kind, old) != fields_of(kind, obj):
+            self._db.execute("DELETE FROM fields WHERE object = ?", (row.id,))
+            self._index_fields(row.id, fields_of(kind, obj))
         if old["metadata"].get("ownerReferences") != obj["metadata"].get("ownerReferences"):
             self._db.execute("DELETE FROM owners WHERE object = ?", (row.id,))
             self._index_owners(row.id, obj)
@@ -143,8 +159,8 @@ class Tables:
         obj, body = last
         before, last_labels = labels_of(row.load()), labels_of(obj)
         self._db.execute("DELETE FROM objects WHERE id = ?", (row.id,))
-        self._db.execute("DELETE FROM labels WHERE object = ?", (row.id,))
-        self._db.execute("DELETE FROM owners WHERE object = ?", (row.id,))
+        for table in ("labels", "fields", "owners"):
+            self._db.execute(f"DELETE FROM {table} WHERE object = ?", (row.id,))  # noqa: S608 - names of our own tables
         entry = LogEntry(int(obj["metadata"]["resourceVersion"]), "DELETED", body, before if before != last_labels else None)
         self._log(kind, "DELETED", obj, entry, now)
 
@@ -215,6 +231,9 @@ class Tables:
     def _index_labels(self, identity: int, labels: dict[str, str]) -> None:
         self._db.executemany("INSERT INTO labels (key, value, object) VALUES (?, ?, ?)", [(key, value, identity) for key, value in labels.items()])
 
+    def _index_fields(self, identity: int, fields: dict[str, str]) -> None:
+        self._db.executemany("INSERT INTO fields (key, value, object) VALUES (?, ?, ?)", [(key, value, identity) for key, value in fields.items()])
+
     def _index_owners(self, identity: int, obj: Object) -> None:
         owners = {owner["uid"] for owner in obj["metadata"].get("ownerReferences") or ()}
         self._db.executemany("INSERT INTO owners (owner, object) VALUES (?, ?)", [(uid, identity) for uid in owners])
@@ -224,3 +243,15 @@ def labels_of(obj: Object) -> dict[str, str]:
     """Return an object's labels, {} when it has none."""
     labels: dict[str, str] = obj["metadata"].get("labels") or {}
     return labels
+
+
+def fields_of(kind: ResourceKind, obj: Object) -> dict[str, str]:
+    """Return an object's selectable fields; one that is not there, or is no string, is ""."""
+    return {path: _field(obj, path) for path in kind.selectable}
+
+
+def _field(obj: Object, path: str) -> str:
+    value: object = obj
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, str) else ""

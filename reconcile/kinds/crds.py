@@ -12,6 +12,7 @@ from typing import Any, Final
 import yaml
 
 from foundation.files import write_file
+from reconcile.cluster.port import KINDS
 from reconcile.kinds.catalog import CATALOG, KindInfo
 from reconcile.kinds.columns import Column
 from reconcile.kinds.names import CATEGORY, GROUP, VERSION
@@ -47,6 +48,7 @@ def crd(kind: str) -> dict[str, Any]:
                     "storage": True,
                     "subresources": {"status": {}},
                     "additionalPrinterColumns": [_column(column) for column in info.columns],
+                    **_selectable(kind),
                     "schema": {"openAPIV3Schema": schema_of(kind)},
                 },
             ],
@@ -109,6 +111,11 @@ def _names(info: KindInfo) -> dict[str, Any]:
         "shortNames": list(info.short_names),
         "categories": [CATEGORY],
     }
+
+
+def _selectable(kind: str) -> dict[str, Any]:
+    paths = KINDS[kind].selectable
+    return {"selectableFields": [{"jsonPath": f".{path}"} for path in paths]} if paths else {}
 
 
 def _column(column: Column) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from foundation.clock import SystemClock
-from reconcile.cluster.port import CONFIG_MAP
+from reconcile.cluster.port import ARENA_RUN, CONFIG_MAP, RUN_PHASE, RUN_PROJECT
 from reconcile.cluster.sqlite import SqliteCluster
 from reconcile.cluster.sqlite_file import MIGRATIONS, open_file
 from reconcile.errors import StoreCorrupt, StoreTooNew, StoreUnavailable
@@ -129,7 +129,7 @@ FILL = """
 import asyncio, sys
 from foundation.clock import SystemClock
 from foundation.errors import ArenaError
-from reconcile.cluster.port import CONFIG_MAP
+from reconcile.cluster.port import ARENA_RUN, CONFIG_MAP, RUN_PHASE, RUN_PROJECT
 from reconcile.cluster.sqlite import SqliteCluster
 
 async def fill():
@@ -176,3 +176,18 @@ def test_a_read_only_directory(path: Path, *, fresh: bool) -> None:
     assert done.stdout.startswith("StoreReadOnly cannot write store 'state/store.db': the file or its directory is read-only | make both writable"), (
         done
     )
+
+
+async def test_what_an_older_file_holds_is_selected_by_fields(tmp_path: Path) -> None:
+    """A file from before there were selectable fields is indexed when it is opened: its runs are found by phase and project."""
+    path = tmp_path / "store.db"
+    connection = open_file(path, MIGRATIONS[:1])
+    for name, status in (("ended", '{"phase":"Succeeded"}'), ("new", "{}"), ("odd", '{"phase":{}}')):
+        body = f'{{"metadata":{{"name":"{name}"}},"spec":{{"template":{{"sourceRef":{{"name":"src"}}}}}},"status":{status}}}'
+        values = ("ArenaRun", "arena", name, name, 0.0, body)
+        connection.execute("INSERT INTO objects (kind, namespace, name, uid, changed, body) VALUES (?, ?, ?, ?, ?, ?)", values)
+    connection.close()
+    store = SqliteCluster(path, SystemClock())
+    found = await store.list(ARENA_RUN, fields={RUN_PROJECT: "src", RUN_PHASE: ""})
+    await store.close()
+    assert [run["metadata"]["name"] for run in found.items] == ["new", "odd"]
