@@ -1,4 +1,6 @@
-"""What can go wrong with a repository, a ref, a push or a snapshot."""
+"""What can go wrong with a repository, a ref, a push, a snapshot or a remote."""
+
+from enum import StrEnum
 
 from foundation.errors import ArenaError
 
@@ -66,3 +68,44 @@ class Unauthenticated(GitError):
 
 class Forbidden(GitError):
     """The caller is known and may not do this. Answered 403."""
+
+
+class RemoteCause(StrEnum):
+    """Why a remote could not be read."""
+
+    INVALID = "invalid"
+    """The URL, the default branch or a credential cannot be used as it is spelled."""
+    REFUSED = "refused"
+    """401 or 403: the credential is missing, wrong, or may not read the repository."""
+    NOT_FOUND = "not found"
+    """404: no such repository, or the host hides it from this credential."""
+    UNREACHABLE = "unreachable"
+    """The host's name does not resolve, or no connection to it comes about or stays."""
+    ADDRESS = "address not allowed"
+    """The host's name leads to an address that no operator has allowed."""
+    REDIRECT = "redirect"
+    """To another host, not to https, or more than three."""
+    CERTIFICATE = "certificate"
+    """The host's certificate is not trusted, does not name the host, or has run out; or `ca.crt` holds none."""
+    TOO_LARGE = "too large"
+    """More refs or a larger pack than the limits allow."""
+    TIMED_OUT = "timed out"
+    """Silent, slow, or longer than the limits allow."""
+    BUSY = "busy"
+    """429 or 5xx: the host asks to be left alone for a while."""
+    PROTOCOL = "protocol"
+    """What answers does not speak git, breaks off, or has changed its object format."""
+    FAULTY = "faulty history"
+    """An object fails a check that no harmless fault of old tools explains."""
+
+
+class RemoteFailed(GitError):
+    """A remote could not be listed or fetched; the mirror still answers with what it has. No message or hint holds a credential.
+
+    `retry_after_s` is what the host asked for (BUSY only), in seconds from now; None when it did not say.
+    """
+
+    def __init__(self, message: str, *, cause: RemoteCause, hint: str = "", retry_after_s: float | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.cause = cause
+        self.retry_after_s = retry_after_s
