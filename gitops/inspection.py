@@ -67,6 +67,14 @@ def summarise_refs(repository: Repo) -> RefSummary:
     return RefSummary(branches=branches, tags=len(names) - branches, newest=[(name, commit) for _, name, commit in newest])
 
 
+def branch_tips(repository: Repo) -> dict[str, str]:
+    """Return the commit that each branch names, by the branch's full name, sorted."""
+    packed = repository.refs.get_packed_refs()
+    names = [name for name in repository.refs.allkeys() if name.startswith(b"refs/heads/")]
+    tips = {name.decode("utf-8", "backslashreplace"): repository.refs.read_loose_ref(name) or packed.get(name) or b"" for name in names}
+    return {name: tip.decode("ascii", "replace") for name, tip in sorted(tips.items()) if tip and not tip.startswith(b"ref:")}
+
+
 def changed_paths(repository: Repo, old: str | None, new: str) -> list[str]:
     """Return the paths of files that differ between two commits, sorted; a file that moved counts at both places.
 

@@ -28,7 +28,7 @@ from foundation.crash import crash_point
 from foundation.files import sync_directory
 from gitops import inspection, maintenance, seeding
 from gitops.content import ContentVolume, ProjectKey
-from gitops.errors import RepositoryBusy, RepositoryExists, SeedFailed, StorageFailed, UnknownProject, UnsafeName
+from gitops.errors import GitFailed, RepositoryBusy, RepositoryExists, SeedFailed, StorageFailed, UnknownProject, UnsafeName
 from gitops.inspection import CommitSummary, RefSummary
 from gitops.locks import RepositoryLock, acquire
 from gitops.processes import GitCommand, run_git
@@ -115,6 +115,24 @@ class Repositories:
     async def refs(self, project: ProjectKey) -> RefSummary:
         """Count branches and tags, and name the newest 50."""
         return await self._read(project, "read the refs of", inspection.summarise_refs)
+
+    async def branches(self, project: ProjectKey) -> dict[str, str]:
+        """Return the commit of every branch by its full name, sorted."""
+        return await self._read(project, "read the branches of", inspection.branch_tips)
+
+    async def merge_base(self, project: ProjectKey, commit: str, other: str) -> str | None:
+        """Return the newest commit that two full SHAs descend from; None when their histories share none.
+
+        Raises:
+            GitFailed: the repository holds not both of them.
+        """
+        command = GitCommand(["merge-base", commit, other], repository=self.volume.repository(project))
+        try:
+            return (await run_git(command)).decode("ascii").strip()
+        except GitFailed as error:
+            if error.status == 1 and not error.stderr:
+                return None
+            raise
 
     async def changed_paths(self, project: ProjectKey, old: str | None, new: str) -> list[str]:
         """Return the sorted paths of files that differ between two commits; every path of `new` when `old` is None or gone.
