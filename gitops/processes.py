@@ -11,13 +11,16 @@ import re
 import resource
 import shutil
 import signal
+import subprocess
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import IO
 
 from gitops.errors import GitFailed
+from gitops.pipes import Excerpt, ReadEnd, WriteEnd, readable_once
 
 OLDEST_GIT = (2, 39)
 STDERR_LIMIT_BYTES = 4096
@@ -99,15 +102,13 @@ def git_environment(command: GitCommand) -> dict[str, str]:
 class GitProcess:
     """A running git process with pipes; ended, with all its children, by `end`."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self._process = process
         if process.stdin is None or process.stdout is None or process.stderr is None:
             raise GitFailed("cannot run git: its pipes are missing")
-        self.stdin = process.stdin
-        self.stdout = process.stdout
-        self._stderr = process.stderr
-        self._errors = bytearray()
-        self._reader = asyncio.create_task(self._read_errors())
+        self._stdin = WriteEnd(_taken(process.stdin))
+        self.stdout = ReadEnd(_taken(process.stdout))
+        self._errors = Excerpt(_taken(process.stderr), STDERR_LIMIT_BYTES)
 
     @property
     def pid(self) -> int:
@@ -117,29 +118,22 @@ class GitProcess:
     @property
     def errors(self) -> str:
         """What the process wrote to stderr so far, at most the first 4 KiB."""
-        return self._errors.decode("utf-8", "replace").strip()
+        return self._errors.text
 
     async def wait(self) -> int:
         """Wait for the end of the process and of its stderr; return its exit status (negative: the signal)."""
-        status = await self._process.wait()
+        status = await self._exit()
         # A grandchild may hold stderr open after its parent is gone; what it says then is of no interest.
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(self._reader), 1.0)
+        await self._errors.wait(1.0)
         return status
 
     async def write(self, data: bytes) -> bool:
         """Write to stdin and wait until it is taken; False when the process reads no more, which its status and words explain."""
-        try:
-            self.stdin.write(data)
-            await self.stdin.drain()
-        except (BrokenPipeError, ConnectionResetError, RuntimeError):  # RuntimeError: how uvloop says that the pipe is closed
-            return False
-        return True
+        return await self._stdin.write(data)
 
     def close_stdin(self) -> None:
         """Tell the process that nothing more comes. Idempotent."""
-        with contextlib.suppress(OSError, RuntimeError):
-            self.stdin.close()
+        self._stdin.close()
 
     async def end(self, *, grace_s: float = TERMINATE_GRACE_S) -> int:
         """Close stdin, give the process `grace_s` to leave by itself, then kill its whole group. Idempotent; leaves no zombie.
@@ -148,32 +142,49 @@ class GitProcess:
         """
         self.close_stdin()
         try:
-            if self._process.returncode is None:
+            if self._process.poll() is None:
                 async with asyncio.timeout(grace_s):
                     await self._drained_exit()
         except TimeoutError:
             pass
         finally:
             # Reached on cancellation too: nothing of the group may outlive its request.
-            if self._process.returncode is None:
-                self.signal(signal.SIGKILL)
-        await self._drained_exit()
-        self._reader.cancel()
-        return await self._process.wait()
+            self.signal(signal.SIGKILL)
+            try:
+                status = await self._exit()
+            finally:
+                self.stdout.close()
+                self._errors.close()
+        return status
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the whole group; nothing happens when it is gone."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, number)
+        if self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, number)
 
     async def _drained_exit(self) -> None:
         while await self.stdout.read(STREAM_LIMIT_BYTES):
             pass
-        await self._process.wait()
+        await self._exit()
 
-    async def _read_errors(self) -> None:
-        while chunk := await self._stderr.read(STDERR_LIMIT_BYTES):
-            self._errors += chunk[: STDERR_LIMIT_BYTES - len(self._errors)]
+    async def _exit(self) -> int:
+        """Wait for the end of the process alone."""
+        status = self._process.poll()
+        if status is not None:
+            return status
+        try:
+            descriptor = os.pidfd_open(self._process.pid)
+        except (AttributeError, OSError):  # not Linux, or an old one
+            return await asyncio.to_thread(self._process.wait)
+        await readable_once(descriptor)
+        return self._process.wait()
+
+
+def _taken(pipe: IO[bytes]) -> int:
+    """Return a descriptor of our own for a pipe, and close the file object around it."""
+    with pipe:
+        return os.dup(pipe.fileno())
 
 
 @asynccontextmanager
@@ -183,29 +194,33 @@ async def git_process(command: GitCommand, *, grace_s: float = TERMINATE_GRACE_S
     Raises:
         GitFailed: the process cannot be started.
     """
+    running = GitProcess(_start(command))
     try:
-        process = await asyncio.create_subprocess_exec(
-            git_program(),
-            *command.arguments,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
+        yield running
+    finally:
+        await running.end(grace_s=grace_s)
+
+
+def _start(command: GitCommand) -> "subprocess.Popen[bytes]":
+    # Not by the event loop: uvloop forks with a copy of our page tables, and runs Python in the child, which costs more than git itself. Popen uses vfork.
+    try:
+        process = subprocess.Popen(  # noqa: S603 - our own arguments, absolute program
+            [git_program(), *command.arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
             env=git_environment(command),
             cwd="/",
             start_new_session=True,
             pass_fds=command.inherited,
-            limit=STREAM_LIMIT_BYTES,
         )
     except OSError as error:
         raise GitFailed(f"cannot start git '{command.arguments[0]}': {error.strerror}") from error
     if command.memory_bytes is not None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             resource.prlimit(process.pid, resource.RLIMIT_AS, (command.memory_bytes, command.memory_bytes))
-    running = GitProcess(process)
-    try:
-        yield running
-    finally:
-        await running.end(grace_s=grace_s)
+    return process
 
 
 async def run_git(command: GitCommand, *, stdin: bytes = b"", timeout_s: float = 60.0, output_limit_bytes: int = 64 << 20) -> bytes:

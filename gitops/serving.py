@@ -39,8 +39,8 @@ class ServerLimits:
     fetches: int = max(4, 2 * (os.cpu_count() or 1))
     pushes: int = max(4, 2 * (os.cpu_count() or 1))
     per_repository: int = 4
-    waiting: int = 32
-    wait_s: float = 30.0
+    waiting: int = 256
+    wait_s: float = 60.0
     retry_after_s: int = 5
     negotiation_body_bytes: int = 10 * _MIB
     push_body_bytes: int = 1024 * _MIB
