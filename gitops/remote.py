@@ -21,6 +21,8 @@ _AZURE = "dev.azure.com"
 _AZURE_OLD = ".visualstudio.com"
 _AZURE_SSH = ("ssh.dev.azure.com", "vs-ssh.visualstudio.com")
 _AZURE_SSH_SEGMENTS = 4
+_AZURE_EXTRA = frozenset({"defaultcollection", "_full", "_optimized"})
+_AZURE_SHORT_SEGMENTS = 3
 _BITBUCKET_SEGMENTS = 3
 
 # The user names that hosts ask for beside a token (git-facts section 7 leaves it open): GitHub's installation tokens and Bitbucket's API tokens want
@@ -161,7 +163,15 @@ def _canonical(host: str, path: str) -> tuple[str, str]:
     if host in _AZURE_SSH and len(segments) == _AZURE_SSH_SEGMENTS and segments[0] == "v3":
         return _AZURE, "/".join((segments[1], segments[2], "_git", segments[3]))
     if host.endswith(_AZURE_OLD):
-        return _AZURE, "/".join((host.removesuffix(_AZURE_OLD), path.removeprefix("defaultcollection/")))
+        host, segments = _AZURE, [host.removesuffix(_AZURE_OLD), *segments]
+    if host == _AZURE:
+        return host, "/".join(_canonical_azure(segments))
     if len(segments) == _BITBUCKET_SEGMENTS and segments[0] == "scm":
         return host, "/".join(segments[1:])
     return host, path
+
+
+def _canonical_azure(segments: list[str]) -> list[str]:
+    """Return organisation, project, `_git`, repository. A project that is named like its repository may be left out, and the collection, too."""
+    kept = [segment for segment in segments if segment not in _AZURE_EXTRA]
+    return [kept[0], kept[2], *kept[1:]] if len(kept) == _AZURE_SHORT_SEGMENTS and kept[1] == "_git" else kept
