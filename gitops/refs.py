@@ -9,15 +9,17 @@ import difflib
 import itertools
 import re
 import subprocess
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from dulwich.errors import ApplyDeltaError, ChecksumMismatch, FileFormatException
 from dulwich.objects import Blob, Commit, ObjectID, ShaFile, Tag, Tree
-from dulwich.refs import Ref, SymrefLoop
 from dulwich.repo import Repo
 
 from gitops.errors import RefNotFound, StorageFailed
 from gitops.processes import GitCommand, git_environment, git_program
+from gitops.ref_files import read_ref
 from gitops.tree_names import shown
 
 PINS_PREFIX = "refs/arena/"
@@ -33,6 +35,7 @@ _NAME_PROBLEMS = (
     ("no ref can have this name", re.compile(r"[ ?*\[\\]|//|\A/|[/.]\Z|(?:\A|/)\.|\.lock(?:/|\Z)")),
 )
 _HEXADECIMAL = re.compile(r"[0-9a-fA-F]{4,64}")
+_DAMAGE = (FileFormatException, ChecksumMismatch, ApplyDeltaError, zlib.error)
 _LONGEST_BYTES = 1024
 _LONGEST_PART_BYTES = 250
 _DEEPEST_TAG = 10
@@ -53,8 +56,8 @@ class ResolvedRef:
 def resolve_ref(repository: Repo, ref: str) -> ResolvedRef:
     """Return the commit that `ref` names in `repository`.
 
-    A short name is looked up as git does: `refs/<name>`, then `refs/tags/<name>`, then `refs/heads/<name>`; the first wins, and `ambiguous` says that
-    there are others. A full SHA (upper case is taken too) goes before a ref of that name.
+    A short name is looked up as git does: `refs/<name>`, then `refs/tags/<name>`, then `refs/heads/<name>`; the first that is no broken ref wins, and
+    `ambiguous` says that there are others. A full SHA (upper case is taken too) goes before a ref of that name.
 
     Raises:
         RefNotFound: it names no commit; the message says why.
@@ -73,12 +76,17 @@ def _length_problem(name: str) -> str | None:
     return "it is too long" if max(parts) > _LONGEST_PART_BYTES or sum(parts) + len(parts) > _LONGEST_BYTES else None
 
 
+def _may_answer(name: str) -> bool:
+    return name == "HEAD" or (name.startswith("refs/") and not f"{name}/".startswith(PINS_PREFIX) and ref_name_problem(name) is None)
+
+
 class _Resolution:
     """One question to one repository."""
 
     def __init__(self, repository: Repo, ref: str) -> None:
         self._repository = repository
         self._ref = ref
+        self._path = Path(repository.path).absolute()
         self._sha_digits = 64 if repository.object_format.name == "sha256" else 40
 
     def resolve(self) -> ResolvedRef:
@@ -95,29 +103,26 @@ class _Resolution:
         name, target = found[0]
         return ResolvedRef(name, self._peel(name, target), len(found) > 1)
 
-    def _target(self, name: str) -> bytes | None:
-        """Return the object that a ref points at; None when there is no such ref, or it is one of our pins by whatever name."""
+    def _target(self, name: str) -> str | None:
+        """Return the object that a ref points at; None when there is no such ref, it is broken, or it is one of our pins by whatever name."""
         try:
-            chain, target = self._repository.refs.follow(Ref(name.encode()))
-        except (SymrefLoop, NotADirectoryError, IsADirectoryError):
-            return None
-        if any((link + b"/").startswith(PINS_PREFIX.encode()) for link in chain):
-            return None
-        return target
+            return read_ref(self._path, name, digits=self._sha_digits, may_follow=_may_answer)
+        except OSError as error:
+            raise self._damaged(f"{name} cannot be read: {error.strerror}") from error
 
-    def _peel(self, name: str, target: bytes) -> str:
+    def _peel(self, name: str, target: str) -> str:
         for _ in range(_DEEPEST_TAG):
             found = self._object(target)
             if isinstance(found, Commit):
-                return target.decode("ascii")
+                return target
             if not isinstance(found, Tag):
                 cause = "a missing object" if found is None else _KINDS.get(type(found), "no commit")
                 raise self._not_found(f"{name} names {cause}, not a commit")
-            target = found.object[1]
+            target = found.object[1].decode("ascii")
         raise self._not_found(f"{name} is a tag of a tag, more than {_DEEPEST_TAG} deep")
 
     def _resolve_sha(self, sha: str) -> ResolvedRef:
-        found = self._object(sha.encode())
+        found = self._object(sha)
         if not isinstance(found, Commit):
             cause = "the repository holds no such commit" if found is None else f"it is {_KINDS.get(type(found), 'another object')}, not a commit"
             raise self._not_found(cause)
@@ -125,17 +130,18 @@ class _Resolution:
             raise self._not_found("no branch or tag reaches this commit")
         return ResolvedRef(sha, sha, ambiguous=False)
 
-    def _object(self, object_id: bytes) -> ShaFile | None:
+    def _object(self, object_id: str) -> ShaFile | None:
         try:
-            return self._repository.object_store[ObjectID(object_id)]
+            return self._repository.object_store[ObjectID(object_id.encode())]
         except KeyError:
             return None
+        except _DAMAGE as error:
+            raise self._damaged(f"object {object_id} is damaged") from error
 
     def _is_reachable(self, sha: str) -> bool:
         """Ask git whether anything but our pins leads to the commit: the walk needs its commit graph, which dulwich has not."""
-        path = Path(self._repository.path).absolute()
         arguments = ["rev-list", "--max-count=1", sha, "--not", f"--exclude={PINS_PREFIX}*", "--all"]
-        command = GitCommand(arguments, repository=path)
+        command = GitCommand(arguments, repository=self._path)
         try:
             done = subprocess.run(  # noqa: S603 - a checked SHA and our own words
                 [git_program(), *arguments], env=git_environment(command), cwd="/", capture_output=True, timeout=_WALK_TIMEOUT_S, check=False
@@ -144,21 +150,31 @@ class _Resolution:
             raise StorageFailed(f"cannot resolve ref '{sha}' of project '{self._project}': {error}") from error
         if done.returncode != 0:
             said = done.stderr.decode("utf-8", "replace").strip()[-500:]
-            raise StorageFailed(f"cannot resolve ref '{sha}' of project '{self._project}': {said}", hint="run `git fsck` on the repository")
+            raise self._damaged(said)
         return not done.stdout.strip()
 
     def _nothing(self) -> tuple[str, str]:
         if _HEXADECIMAL.fullmatch(self._ref):
             return f"an abbreviated SHA names nothing; give all {self._sha_digits} digits", _SPELLINGS
-        names = (key.decode("utf-8", "replace") for key in self._repository.refs.allkeys() if key.startswith((b"refs/heads/", b"refs/tags/")))
+        try:
+            keys = self._repository.refs.allkeys()
+        except FileFormatException as error:
+            raise self._damaged(f"its refs cannot be read: {error}") from error
+        names = (key.decode("utf-8", "replace") for key in keys if key.startswith((b"refs/heads/", b"refs/tags/")))
         short = [name.split("/", 2)[2] for name in itertools.islice(names, _SUGGESTED_FROM)]
         close = difflib.get_close_matches(self._ref.removeprefix("refs/heads/").removeprefix("refs/tags/"), short, n=1)
         return "no branch or tag has this name", f"did you mean '{shown(close[0])}'?" if close else _SPELLINGS
 
     @property
     def _project(self) -> str:
-        return Path(self._repository.path).name.removesuffix(".git")
+        return self._path.name.removesuffix(".git")
+
+    def _damaged(self, cause: str) -> StorageFailed:
+        return StorageFailed(f"cannot resolve ref '{self._shown}' of project '{self._project}': {cause}", hint="run `git fsck` on the repository")
+
+    @property
+    def _shown(self) -> str:
+        return shown(self._ref.encode("utf-8", "surrogatepass"))
 
     def _not_found(self, cause: str, hint: str = _SPELLINGS) -> RefNotFound:
-        printable = shown(self._ref.encode("utf-8", "surrogatepass"))
-        return RefNotFound(f"cannot resolve ref '{printable}' of project '{self._project}': {cause}", hint=hint)
+        return RefNotFound(f"cannot resolve ref '{self._shown}' of project '{self._project}': {cause}", hint=hint)

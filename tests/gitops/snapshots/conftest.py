@@ -168,3 +168,9 @@ def run_python() -> Callable[..., "subprocess.Popen[str]"]:
 def forge_at() -> Callable[[Path], Forge]:
     """Make an empty repository of the project `support` on the content volume at a path."""
     return lambda root: Forge(ContentVolume(root).repository(ProjectKey("default", "support"))).init()
+
+
+@pytest.fixture(scope="session")
+def forge_in() -> Callable[[Path, str], Forge]:
+    """Make an empty repository `support.git` of an object format in a directory."""
+    return lambda directory, object_format: Forge(directory / "support.git", object_format).init()

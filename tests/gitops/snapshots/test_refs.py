@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -12,6 +14,8 @@ from gitops.errors import RefNotFound, StorageFailed
 from gitops.refs import ResolvedRef, resolve_ref
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.gitops.snapshots.conftest import Forge
 
 FAR = "f" * 40
@@ -24,9 +28,29 @@ class World(NamedTuple):
     commits: dict[str, str]
 
 
-@pytest.fixture(params=["loose", "packed"])
-def world(request: pytest.FixtureRequest, forge: Forge) -> World:
-    """The refs, loose or packed by git."""
+PACKINGS = ["loose", "packed"]
+Worlds = Callable[[str, str], "World"]
+
+
+@pytest.fixture(scope="module")
+def worlds(tmp_path_factory: pytest.TempPathFactory, forge_in: Callable[[Path, str], Forge]) -> Worlds:
+    """Make the repository of an object format, its refs loose or packed by git; each once, since the tests only read."""
+    return functools.cache(lambda object_format, packing: _world(forge_in(tmp_path_factory.mktemp("refs"), object_format), packing))
+
+
+@pytest.fixture(params=PACKINGS)
+def world(request: pytest.FixtureRequest, worlds: Worlds) -> World:
+    """The SHA-1 repository, loose and packed."""
+    return worlds("sha1", request.param)
+
+
+@pytest.fixture(params=[(object_format, packing) for object_format in ("sha1", "sha256") for packing in PACKINGS], ids="-".join)
+def any_world(request: pytest.FixtureRequest, worlds: Worlds) -> World:
+    """The repositories of both object formats, loose and packed."""
+    return worlds(*request.param)
+
+
+def _world(forge: Forge, packing: str) -> World:
     first = forge.commit({"a": b"1"}, message="first")
     second = forge.commit({"a": b"2"}, first, message="second")
     side = forge.commit({"a": b"3"}, first, ref="refs/heads/feature/x", message="side")
@@ -46,7 +70,7 @@ def world(request: pytest.FixtureRequest, forge: Forge) -> World:
     forge.ref("refs/heads/-option", second)
     forge.ref("refs/heads/\u00fcber", second)
     forge.ref("refs/notes/n", side)
-    if request.param == "packed":
+    if packing == "packed":
         forge.git("pack-refs", "--all")
         forge.git("repack", "-adq")
         for object_id in (pinned, loose):
@@ -79,20 +103,18 @@ NAMES = [
 
 
 @pytest.mark.parametrize(("spelling", "full", "commit"), NAMES)
-@pytest.mark.usefixtures("both_formats")
-def test_a_name_resolves_as_git_does(world: World, spelling: str, full: str, commit: str) -> None:
+def test_a_name_resolves_as_git_does(any_world: World, spelling: str, full: str, commit: str) -> None:
     """Branches, tags and full refs name what `git rev-parse <name>^{commit}` names; only a name that two refs share is ambiguous."""
-    assert resolve(world, spelling) == ResolvedRef(full, world.commits[commit], spelling == "both")
-    assert world.forge.git("rev-parse", "--verify", "--end-of-options", f"{spelling}^{{commit}}") == world.commits[commit]
+    assert resolve(any_world, spelling) == ResolvedRef(full, any_world.commits[commit], spelling == "both")
+    assert any_world.forge.git("rev-parse", "--verify", "--end-of-options", f"{spelling}^{{commit}}") == any_world.commits[commit]
 
 
 @pytest.mark.parametrize("commit", ["first", "second", "side"])
-@pytest.mark.usefixtures("both_formats")
-def test_a_full_sha_names_itself(world: World, commit: str) -> None:
+def test_a_full_sha_names_itself(any_world: World, commit: str) -> None:
     """A full SHA that a branch or tag reaches names that commit, in upper case too."""
-    sha = world.commits[commit]
-    assert resolve(world, sha) == ResolvedRef(sha, sha, ambiguous=False)
-    assert resolve(world, sha.upper()) == ResolvedRef(sha, sha, ambiguous=False)
+    sha = any_world.commits[commit]
+    assert resolve(any_world, sha) == ResolvedRef(sha, sha, ambiguous=False)
+    assert resolve(any_world, sha.upper()) == ResolvedRef(sha, sha, ambiguous=False)
 
 
 NOTHING = [
@@ -150,11 +172,10 @@ def test_anything_else_names_nothing(world: World, spelling: str, cause: str) ->
         pytest.param("blob", "it is a blob, not a commit", id="a blob"),
     ],
 )
-@pytest.mark.usefixtures("both_formats")
-def test_a_sha_must_be_a_reachable_commit(world: World, commit: str, cause: str) -> None:
+def test_a_sha_must_be_a_reachable_commit(any_world: World, commit: str, cause: str) -> None:
     """A full SHA is refused when it names no commit, or one that only `refs/arena` or nothing reaches."""
     with pytest.raises(RefNotFound, match=cause):
-        resolve(world, world.commits[commit])
+        resolve(any_world, any_world.commits[commit])
 
 
 def test_a_short_or_unknown_sha_is_refused(world: World) -> None:
