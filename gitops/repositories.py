@@ -33,6 +33,7 @@ from gitops.inspection import CommitSummary, RefSummary
 from gitops.locks import RepositoryLock, acquire
 from gitops.processes import GitCommand, run_git
 from gitops.refs import ResolvedRef, resolve_ref
+from gitops.repository_config import init_arguments
 
 T = TypeVar("T")
 
@@ -68,8 +69,7 @@ class Repositories:
         with _storage("create", project):
             await self._in_thread(lambda: scratch.mkdir(parents=True))
             try:
-                arguments = ["init", "-q", "--bare", "--template=", "--initial-branch=main", f"--object-format={object_format}"]
-                await run_git(GitCommand(arguments, repository=scratch))
+                await run_git(GitCommand(init_arguments(object_format), repository=scratch))
                 await self._in_thread(lambda: _publish(scratch, path))
             finally:
                 await self._in_thread(lambda: shutil.rmtree(scratch, ignore_errors=True))

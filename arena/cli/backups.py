@@ -8,7 +8,7 @@ import typer
 
 from arena import settings
 from arena.cli.options import DEFAULT_STATE, State, flag, state_directory
-from arena.cli.screen import counted, print_warning
+from arena.cli.screen import counted, print_warning, printable
 from foundation.clock import SystemClock
 
 
@@ -55,9 +55,11 @@ def restore(
     from arena.local.restore import restore_backup  # noqa: PLC0415 - git and the store, only here
 
     directory = state_directory(state)
-    header = restore_backup(file.expanduser().absolute(), directory)
-    sys.stdout.write(f"{directory.root}: restored as it was at {header.created}\n")
+    restored = restore_backup(file.expanduser().absolute(), directory)
+    sys.stdout.write(f"{directory.root}: restored as it was at {restored.header.created}\n")
+    for repository in restored.reconfigured:
+        sys.stderr.write(f"  {printable(repository)}: its git config was not arena's own and was replaced\n")
     sys.stderr.write(f"  arena up --state {directory.root}\n")
     sys.stderr.write(
-        f"  if the original is gone for good and shared a queue server (REDIS_URL), its keys arena:{header.installation}:* there can be removed\n"
+        f"  if the original is gone for good and shared a queue server (REDIS_URL), its keys arena:{restored.header.installation}:* there can be removed\n"
     )

@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO, Literal
 
 from arena.errors import BackupFailed, RestoreRefused
+from gitops.repository_copy import belongs
 
 FORMAT = 1
 HEADER = "arena-backup.json"
@@ -23,6 +24,7 @@ DIGESTS = "digests.jsonl"
 DATABASE = "cluster.db"
 TOKEN = "token"  # noqa: S105 - a file's name
 CONTENT = "content"
+_IN_NAMESPACE = 4  # content/<workspace>/<namespace>/arena/
 Mode = Literal["w:", "w:gz"]
 COMPRESSIONS: dict[str, Mode] = {".tar": "w:", ".tar.gz": "w:gz", ".tgz": "w:gz"}
 _FOLDER_MODE = 0o700
@@ -195,11 +197,27 @@ def _refuse_unsafe(path: Path, member: tarfile.TarInfo, found: dict[str, str]) -
     tarfile.data_filter(member, "/nonexistent")
     name = PurePosixPath(member.name)
     plain = name.as_posix() == member.name and ".." not in name.parts and not name.is_absolute() and member.name.isprintable()
-    ours = member.name in {HEADER, DIGESTS, DATABASE, TOKEN, CONTENT} or name.parts[:1] == (CONTENT,)
+    ours = member.name in {HEADER, DIGESTS, DATABASE, TOKEN, CONTENT} or (name.parts[:1] == (CONTENT,) and _may_be_content(name))
     if not plain or not ours or not (member.isreg() or member.isdir()) or member.issparse():
         raise _unfit(path, f"{member.name[:200]!r} does not belong in a backup")
     if member.name in found:
         raise _unfit(path, f"'{member.name}' is in it twice")
+
+
+def _may_be_content(name: PurePosixPath) -> bool:
+    """Say whether a backup of ours may hold this name: a part of a repository, a file of a run or of a history, or a HEAD file."""
+    above, inner = name.parts[:_IN_NAMESPACE], PurePosixPath(*name.parts[_IN_NAMESPACE:])
+    if len(above) < _IN_NAMESPACE or above[-1] != "arena":
+        return False
+    match inner.parts:
+        case ("repos", ".retained", repository, *rest) | ("repos", repository, *rest):
+            return repository.endswith(".git") and not repository.startswith(".") and (not rest or belongs(PurePosixPath(*rest)))
+        case ("sources", _, ".arena", "HEAD"):
+            return True
+        case ("runs" | "history", folder, _, *_):
+            return not folder.startswith(".")
+        case _:
+            return False
 
 
 def _header(path: Path, tar: tarfile.TarFile, member: tarfile.TarInfo) -> Header:

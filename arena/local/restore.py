@@ -2,7 +2,7 @@
 
 The archive is read in full and judged before anything is written; it is unpacked beside the place and renamed into it. The installation gets a new id,
 so that it never meets the one that the backup was taken of on a queue server that both use; what carried the old id (`.owner` of run directories) is
-marked anew.
+marked anew. Every repository gets the configuration of a new one: a foreign archive's could name programs that git runs.
 """
 
 import contextlib
@@ -12,20 +12,30 @@ import secrets
 import shutil
 import tarfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from arena.errors import RestoreRefused
 from arena.local.archive import CONTENT, DATABASE, DIGESTS, HEADER, TOKEN, Header, check, digest_of, reading
 from arena.local.state import StateDirectory, state_unusable
 from foundation.files import sync_directory
+from gitops.repository_config import reset_config
 from reconcile.cluster.sqlite_reading import KNOWN_SCHEMA, StoreReading
 from reconcile.run.ownership import hand_over
 
 _SECRET_FILES = {DATABASE, TOKEN}
 
 
-def restore_backup(archive: Path, state: StateDirectory) -> Header:
-    """Make the state directory of `state` from a backup; return what the backup says of itself.
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What came back. `reconfigured` names the repositories whose own git configuration was another than that of a new one, and is it now."""
+
+    header: Header
+    reconfigured: tuple[str, ...]
+
+
+def restore_backup(archive: Path, state: StateDirectory) -> Restored:
+    """Make the state directory of `state` from a backup; return what the backup says of itself, and what was changed.
 
     Raises:
         RestoreRefused: the archive is not a whole backup, or the directory holds something. Nothing was written.
@@ -47,6 +57,7 @@ def restore_backup(archive: Path, state: StateDirectory) -> Header:
         restored = StateDirectory(scratch)
         _mark(restored, header.installation)
         _check_store(archive, restored)
+        reconfigured = _reset_configs(restored)
         os.sync()
         scratch.rename(state.root)
         sync_directory(state.root.parent)
@@ -56,7 +67,7 @@ def restore_backup(archive: Path, state: StateDirectory) -> Header:
         raise state_unusable(state.root, error) from error
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    return header
+    return Restored(header, reconfigured)
 
 
 def _refuse_used(root: Path) -> None:
@@ -93,6 +104,12 @@ def _mark(state: StateDirectory, old: str) -> None:
     new = state.installation()
     for marker in state.content.glob("*/*/arena/runs/*/.owner"):
         hand_over(marker.parent, old, new)
+
+
+def _reset_configs(state: StateDirectory) -> tuple[str, ...]:
+    """Replace every configuration that is not a new repository's; return the names of those repositories, below the content directory."""
+    found = sorted(path for pattern in ("*/*/arena/repos/*.git", "*/*/arena/repos/.retained/*.git") for path in state.content.glob(pattern))
+    return tuple(path.relative_to(state.content).as_posix() for path in found if reset_config(path))
 
 
 def _check_store(archive: Path, state: StateDirectory) -> None:

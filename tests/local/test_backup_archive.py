@@ -1,5 +1,6 @@
 """A backup's archive: what is refused before anything is written, and what a restored directory is like."""
 
+import asyncio
 import io
 import os
 import tarfile
@@ -67,7 +68,9 @@ def refused(archive: Path, tmp_path: Path) -> str:
 async def test_a_resting_installation_comes_back(state: StateDirectory, archive: Path, tmp_path: Path) -> None:
     """Objects, repository and head are those of the original, with an id of its own and no token."""
     copy = StateDirectory(tmp_path / "copy")
-    header = restore_backup(archive, copy)
+    restored = restore_backup(archive, copy)
+    header = restored.header
+    assert restored.reconfigured == ()
     assert header.installation == state.installation() != copy.installation()
     with StoreReading(copy.database) as store:
         assert [project["metadata"]["name"] for project in store.objects(ARENA_PROJECT)] == [PROJECT.name]
@@ -131,6 +134,50 @@ def test_a_flipped_bit_is_found(archive: Path, tmp_path: Path, part: str) -> Non
     assert "cannot re" in refused(archive, tmp_path)
 
 
+DANGEROUS = """[core]
+\trepositoryformatversion = 0
+\tbare = true
+\tfsmonitor = touch {marker}
+\talternateRefsCommand = touch {marker}
+\thooksPath = /tmp/hooks
+\tsshCommand = touch {marker}
+[include]
+\tpath = /tmp/more
+[uploadpack]
+\tpackObjectsHook = touch {marker}
+"""
+
+
+@pytest.mark.parametrize("dangerous", [DANGEROUS, "", "[core]\n\tbare = tr"], ids=["programs to run", "empty", "cut off"])
+@pytest.mark.parametrize("object_format", ["sha1", "sha256"])
+async def test_no_foreign_configuration_comes_back(tmp_path: Path, object_format: str, dangerous: str) -> None:
+    """Whatever configuration a backup brings, each repository, a retained one too, has that of a new one of its format, and it is said."""
+    (state := StateDirectory(tmp_path / "state")).prepare()
+    state.installation()
+    await SqliteCluster(state.database, FakeClock()).close()
+    repositories = Repositories(volume := ContentVolume(state.content), SystemClock())
+    kept, fresh = ProjectKey("default", "kept"), ProjectKey("default", "fresh")
+    for project in (PROJECT, kept, fresh):
+        await repositories.create(project, object_format=object_format)
+        await repositories.seed(project, {"a": b"x"}, author="A <a@localhost>")
+    expected = (volume.repository(fresh) / "config").read_bytes()
+    for project in (PROJECT, kept):
+        words = dangerous.format(marker=tmp_path / "marker") if dangerous else ""
+        lines = f"{words}\n[extensions]\n\tobjectformat = {object_format}\n" if words or object_format == "sha256" else ""
+        (volume.repository(project) / "config").write_text(lines)
+    retained = volume.retained(kept, "01234567-89ab-cdef-0123-456789abcdef")
+    retained.parent.mkdir()
+    volume.repository(kept).rename(retained)
+    await asyncio.to_thread(take_backup, state, tmp_path / "b.tar", FakeClock())
+    copy = StateDirectory(tmp_path / "copy")
+    restored = restore_backup(tmp_path / "b.tar", copy)
+    found = [copy.content / path.relative_to(state.content) for path in (volume.repository(PROJECT), retained, volume.repository(fresh))]
+    assert [(path / "config").read_bytes() for path in found] == [expected] * 3
+    assert restored.reconfigured == tuple(sorted(path.relative_to(copy.content).as_posix() for path in found[:2]))
+    assert (await Repositories(ContentVolume(copy.content), SystemClock()).head(PROJECT)) == await repositories.head(fresh)
+    assert not (tmp_path / "marker").exists()
+
+
 def link(kind: bytes, target: str) -> tarfile.TarInfo:
     """Return a link below the content volume."""
     member = tarfile.TarInfo("content/link")
@@ -145,7 +192,30 @@ def fifo() -> tarfile.TarInfo:
     return member
 
 
+IN_REPOSITORY = "content/default/default/arena/repos/support.git"
 HOSTILE = [
+    *(
+        pytest.param(lambda name=name: tarfile.TarInfo(f"{IN_REPOSITORY}/{name}"), id=f"{name} in a repository")
+        for name in (
+            "hooks/post-receive",
+            "objects/info/alternates",
+            "objects/info/http-alternates",
+            "info/grafts",
+            "shallow",
+            "info/attributes",
+            "commondir",
+        )
+    ),
+    *(
+        pytest.param(lambda name=name: tarfile.TarInfo(f"content/default/default/arena/{name}"), id=f"{name}: made again, never restored")
+        for name in (
+            f"sources/support/.arena/versions/{'a' * 40}/x",
+            f"sources/support/.arena/versions/.manifests/{'a' * 40}.jsonl",
+            "repos/.tmp-x.git/HEAD",
+        )
+    ),
+    pytest.param(lambda: tarfile.TarInfo(f"{IN_REPOSITORY.replace('repos', 'repos/.retained')}/hooks/update"), id="a hook of a retained repository"),
+    pytest.param(lambda: tarfile.TarInfo("content/stray"), id="a stray file among the content"),
     pytest.param(lambda: tarfile.TarInfo("../escaped"), id="a name that climbs"),
     pytest.param(lambda: tarfile.TarInfo("content/../../escaped"), id="a name that climbs from inside"),
     pytest.param(lambda: tarfile.TarInfo("/tmp/escaped"), id="an absolute name"),  # noqa: S108 - never written
