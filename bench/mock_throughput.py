@@ -16,8 +16,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.peers.installing import Unavailable
 from bench.peers.measure import CommandFailed, Measured, measure
-from bench.peers.runners import OUTPUT, Runner, Unavailable, arena, inspect_ai, promptfoo
+from bench.peers.runners import OUTPUT, Runner, arena, inspect_ai, promptfoo
 
 OUT = Path(__file__).parent / "out"
 START_UP_BAR_S = 0.4

@@ -1,24 +1,32 @@
-"""Items per second of the work queue, by the server's CPU time: lease + complete with record, totals, cell and sketch counters.
+"""Items a second of the work queue by the server's CPU time, beside arq and dramatiq: lease + complete with record, totals, cell and sketch counters.
 
-    python bench/queue_throughput.py [--items 20000] [--repeat 3]
+    python -m bench queue_throughput [--items 20000] [--peer-items 4000] [--repeat 3] [--only NAME]
 
-Starts its own server with the append-only file on, as `arena up` does. Prints one line a queue and batch size: items per second of server CPU
-(the bar: 30,000 at batch 100, 15,000 at batch 10) and per second of wall clock with one client.
+Each queue has a server of its own, started as `arena up` starts it, with the append-only file on. Queues take turns; medians of `--repeat` passes. Ours
+leases and completes in batches with one client; a peer has as many jobs in flight, and keeps a result as large as our record, but no sums. Putting is not
+measured. Peers install themselves into bench/out/; one that cannot be had is named and left out. Exit 1 when a bar is missed: items a second of server CPU
+at batch 10 and at batch 100.
 """
 
 import argparse
 import asyncio
+import contextlib
 import statistics
+import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
 import redis.asyncio
+import structlog
 
+from bench.peers.installing import Unavailable
+from bench.peers.measure import CommandFailed
+from bench.peers.queues import QueuePeer, arq, dramatiq
 from engine.items import RunUID, Scope, Usage, Verdict
 from engine.outcomes import CheckOutcome, Outcome
 from engine.queue.embedded import EmbeddedServer
@@ -31,6 +39,7 @@ PUT_CHUNK = 500
 LEASE_S = 30.0
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 SCENARIOS, PROVIDERS = 10, 3
+OUT = Path(__file__).parent / "out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +65,11 @@ async def measure(url: str, items: int, work: Callable[[], Awaitable[None]]) -> 
     measured = Measured(items, await server_cpu_s(client) - cpu, time.perf_counter() - wall)
     await client.aclose()
     return measured
+
+
+def item_name(index: int) -> str:
+    """Return the id of an item, so that cells are filled evenly."""
+    return f"scenario-{index % SCENARIOS}/provider-{index % PROVIDERS}/{index + 1}"
 
 
 def record_of(lease: Lease) -> Record:
@@ -85,10 +99,14 @@ def record_of(lease: Lease) -> Record:
 
 
 async def our_pass(url: str, items: int, batch: int) -> Measured:
-    """Put `items`, then measure lease + complete at `batch`."""
+    """Put `items`, then measure lease + complete at `batch`.
+
+    Raises:
+        CommandFailed: not every item was counted.
+    """
     queue, run = RedisWorkQueue(url, installation="bench"), RunUID(str(uuid4()))
     await queue.pin(run, RunMeta("sha256:bench", items))
-    pairs = [(i, f"scenario-{i % SCENARIOS}/provider-{i % PROVIDERS}/{i + 1}") for i in range(items)]
+    pairs = [(i, item_name(i)) for i in range(items)]
     for at in range(0, items, PUT_CHUNK):
         await queue.put(run, at, pairs[at : at + PUT_CHUNK], last=at + PUT_CHUNK >= items)
 
@@ -99,39 +117,119 @@ async def our_pass(url: str, items: int, batch: int) -> Measured:
     measured = await measure(url, items, work)
     state = await queue.state(run)
     if not state.drained:
-        raise SystemExit(f"error: {state.recorded} of {items} items were counted")
+        raise CommandFailed(f"cannot measure arena: {state.recorded} of {items} items were counted")
     await queue.drop(run)
     await queue.close()
     return measured
 
 
-def report(name: str, passes: list[Measured], bar: int = 0) -> bool:
-    """Print the medians; say whether the bar is reached."""
-    by_cpu = statistics.median(each.items / max(each.cpu_s, 1e-9) for each in passes)
-    by_wall = statistics.median(each.items / each.wall_s for each in passes)
-    verdict = "" if not bar else f"   bar {bar:,}: {'reached' if by_cpu >= bar else 'MISSED'}"
-    print(f"{name:<24} {by_cpu:>10,.0f} items/s by server CPU   {by_wall:>9,.0f} items/s by wall clock{verdict}")
-    return by_cpu >= bar
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A queue under trial: its name, and a pass of so many items at a batch size."""
+
+    name: str
+    items: int
+    work: Callable[[int, int], Awaitable[Measured]]
 
 
-async def main() -> int:
-    """Measure; return 1 when a bar is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--items", type=int, default=20_000)
-    parser.add_argument("--repeat", type=int, default=3)
-    options = parser.parse_args()
-    reached = True
-    with tempfile.TemporaryDirectory() as folder:
-        server = EmbeddedServer(Path(folder))
-        url = await server.start()
+def ours(url: str, items: int) -> Contender:
+    """Return our queue over the server at `url`."""
+    return Contender("arena", items, lambda count, batch: our_pass(url, count, batch))
+
+
+def theirs(peer: QueuePeer, url: str, items: int) -> Contender:
+    """Return a peer over the server at `url`."""
+    lease = Lease(RunUID(str(uuid4())), 0, item_name(0), "bench", "0-1", 1)
+    result = "r" * len(record_of(lease).to_bytes())
+
+    async def work(count: int, batch: int) -> Measured:
+        return Measured(count, *await asyncio.to_thread(peer.consume, url, count, batch, result))
+
+    return Contender(peer.name, items, work)
+
+
+async def measure_all(contenders: Sequence[Contender], batch: int, repeat: int) -> dict[str, list[Measured]]:
+    """Let all take turns, so that a noisy minute hits all alike; a peer that fails is named and left out.
+
+    Raises:
+        CommandFailed: our own queue cannot be measured.
+    """
+    passes: dict[str, list[Measured]] = {each.name: [] for each in contenders}
+    for _ in range(repeat):
+        for each in contenders:
+            if each.name in passes:
+                try:
+                    passes[each.name].append(await each.work(each.items, batch))
+                except CommandFailed as error:
+                    if each is contenders[0]:
+                        raise
+                    print(f"skipped: {error}")
+                    del passes[each.name]
+    return passes
+
+
+def report(passes: dict[str, list[Measured]], batch: int) -> bool:
+    """Print the medians and what ours is of each peer's; say whether the bar is kept."""
+    by_cpu = {name: statistics.median(each.items / max(each.cpu_s, 1e-9) for each in done) for name, done in passes.items()}
+    by_wall = {name: statistics.median(each.items / each.wall_s for each in done) for name, done in passes.items()}
+    first = next(iter(passes))
+    for name in passes:
+        ratio = (
+            ""
+            if name == first
+            else f"   arena is {by_cpu[first] / by_cpu[name]:.1f} times as fast by CPU, {by_wall[first] / by_wall[name]:.1f} by wall clock"
+        )
+        print(f"batch {batch:<4} {name:<16} {by_cpu[name]:>9,.0f} items/s by server CPU {by_wall[name]:>9,.0f} items/s by wall clock{ratio}")
+    kept = by_cpu[first] >= BARS[batch]
+    print(f"{'ok    ' if kept else 'MISSED'} batch {batch}: {by_cpu[first]:,.0f} items/s by server CPU (at least {BARS[batch]:,})")
+    return kept
+
+
+def peers(only: str | None) -> list[QueuePeer]:
+    """Return the peers that can be had, naming those that cannot."""
+    found = []
+    for install in (arq, dramatiq):
+        if only and only not in install.__name__:
+            continue
         try:
-            for batch, bar in BARS.items():
-                passes = [await our_pass(url, options.items, batch) for _ in range(options.repeat)]
-                reached = report(f"arena, batch {batch}", passes, bar) and reached
-        finally:
-            await server.stop()
-    return 0 if reached else 1
+            found.append(install(OUT))
+        except Unavailable as error:
+            print(f"skipped: {install.__name__}: {error}")
+    return found
+
+
+async def carry_out(folder: Path, options: argparse.Namespace) -> bool:
+    """Start a server for each queue and measure all; say whether the bars are kept."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def server(name: str) -> str:
+            started = EmbeddedServer(folder / name)
+            stack.push_async_callback(started.stop)
+            return await started.start()
+
+        contenders = [ours(await server("arena"), options.items)]
+        for number, peer in enumerate(peers(options.only)):
+            contenders.append(theirs(peer, await server(f"peer-{number}"), options.peer_items))
+        kept = [report(await measure_all(contenders, batch, options.repeat), batch) for batch in BARS]
+        return all(kept)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure; return 1 when a bar is missed."""
+    parser = argparse.ArgumentParser(prog="bench queue_throughput", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--items", type=int, default=20_000)
+    parser.add_argument("--peer-items", type=int, default=4_000, help="jobs of a pass of a peer, which takes longer (default: 4000)")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--only", help="only peers whose name contains this; 'none' for no peer")
+    options = parser.parse_args(arguments)
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+    with tempfile.TemporaryDirectory(prefix="arena-queue-") as folder:
+        try:
+            return 0 if asyncio.run(carry_out(Path(folder), options)) else 1
+        except CommandFailed as error:
+            print(f"error: {error}")
+            return 1
 
 
 if __name__ == "__main__":
-    raise SystemExit(asyncio.run(main()))
+    sys.exit(main())

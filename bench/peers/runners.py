@@ -4,24 +4,20 @@ Each holds the same work: one turn a sample, one check of the turn and one of th
 """
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.peers.installing import Unavailable, environment_with, install
 from bench.peers.measure import Command
 
 TRIALS_A_SCENARIO = 100
 CONCURRENCY = 50
 OUTPUT = "output.txt"
 """The file in a runner's directory that takes what it prints."""
-
-_INSTALL_TIMEOUT_S = 900
 
 INSPECT_TASK = """
 import os
@@ -80,10 +76,6 @@ spec:
 """
 
 
-class Unavailable(Exception):
-    """A peer cannot be had here; the message says why."""
-
-
 @dataclass(frozen=True, slots=True)
 class Runner:
     """One runner: its name, how to make the command that evaluates so many items in an empty directory, and how many its traces there say passed."""
@@ -131,10 +123,7 @@ def inspect_ai(out: Path) -> Runner:
     Raises:
         Unavailable: it cannot be installed.
     """
-    program = out / "inspect" / "bin" / "inspect"
-    if not program.exists():
-        _install([sys.executable, "-m", "venv", str(out / "inspect")])
-        _install([str(out / "inspect" / "bin" / "pip"), "install", "--quiet", "inspect-ai"])
+    program = environment_with(out / "inspect", ["inspect-ai"]) / "inspect"
 
     def command(directory: Path, items: int) -> Command:
         (directory / "mock_task.py").write_text(INSPECT_TASK)
@@ -157,7 +146,7 @@ def promptfoo(out: Path) -> Runner:
         if npm is None:
             raise Unavailable("there is no npm")
         home.mkdir(parents=True, exist_ok=True)
-        _install([npm, "install", "--no-audit", "--no-fund", "--prefix", str(home), "promptfoo"])
+        install([npm, "install", "--no-audit", "--no-fund", "--prefix", str(home), "promptfoo"])
 
     def command(directory: Path, items: int) -> Command:
         checks = [{"type": "contains", "value": "42"}, {"type": "not-contains", "value": "forbidden"}]
@@ -180,11 +169,3 @@ def _inspect_samples(directory: Path) -> int:
 def _promptfoo_passed(directory: Path) -> int:
     found = re.search(r"([\d,]+) passed", (directory / OUTPUT).read_text())
     return int(found[1].replace(",", "")) if found else 0
-
-
-def _install(argv: list[str]) -> None:
-    try:
-        subprocess.run(argv, check=True, capture_output=True, timeout=_INSTALL_TIMEOUT_S, env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
-    except (OSError, subprocess.SubprocessError) as error:
-        cause = getattr(error, "stderr", None) or str(error).encode()
-        raise Unavailable(cause[-300:].decode(errors="replace").strip().replace("\n", " ")) from error
