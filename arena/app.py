@@ -1,4 +1,4 @@
-"""The HTTP face of a local installation: git, the Kubernetes-shaped API and health, behind one address.
+"""The HTTP face of a local installation: git, webhooks, the Kubernetes-shaped API and health, behind one address.
 
 Owns which path goes where. Bodies stream through; nothing here buffers or compresses.
 """
@@ -21,8 +21,9 @@ ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 class ArenaApp:
     """Sends each request to its part of the house."""
 
-    def __init__(self, *, git: ASGIApp, kube: ASGIApp, access: LocalAccess) -> None:
+    def __init__(self, *, git: ASGIApp, hooks: ASGIApp, kube: ASGIApp, access: LocalAccess) -> None:
         self._git = git
+        self._hooks = hooks
         self._kube = kube
         self._access = access
 
@@ -33,6 +34,8 @@ class ArenaApp:
         path = str(scope["path"])
         if path.startswith("/git/"):
             await self._git(scope, receive, send)
+        elif path.startswith("/hooks/"):
+            await self._hooks(scope, receive, send)
         elif path.startswith(("/api/", "/apis/")):
             await self._guarded(scope, receive, send)
         elif path in {"/healthz", "/readyz"}:
@@ -48,4 +51,4 @@ class ArenaApp:
 
 
 def _not_found() -> Response:
-    return PlainTextResponse("not found: repositories are at /git/NAMESPACE/PROJECT.git\n", status_code=404)
+    return PlainTextResponse("not found: repositories are at /git/NAMESPACE/PROJECT.git, webhooks at /hooks/HOST/NAMESPACE/PROJECT\n", status_code=404)

@@ -5,7 +5,6 @@ Local mode only for now: SQLite store, directory as content volume, embedded que
 
 import asyncio
 import contextlib
-import secrets
 import signal
 import socket
 import sys
@@ -35,18 +34,19 @@ from gitops.processes import check_git
 from gitops.repositories import Repositories
 from gitops.smart_http import SmartHTTP
 from gitops.snapshots import Snapshots
-from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, JOB, Cluster
+from hooks.receiver import Receiver
+from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, JOB, Cluster, ObjectKey
 from reconcile.cluster.sqlite import SqliteCluster, admission_warnings
 from reconcile.errors import NotFound
 from reconcile.job import JobReconciler
 from reconcile.kinds.admission import admit, admit_status
-from reconcile.kinds.names import REQUESTED_SYNC
 from reconcile.mapping import JobsOfProject, RunsOfProject, project_of_ended_run
 from reconcile.project import ProjectReconciler
 from reconcile.run import RunReconciler, RunWorld
 from reconcile.runtime.controller import Controller
 from reconcile.runtime.reflector import by_owner
 from reconcile.sweep import Sweep
+from reconcile.sync_requests import SyncRequests
 
 SHUTDOWN_S = 3
 
@@ -108,7 +108,7 @@ class LocalArena:
         git = SmartHTTP(repositories, authorize=access.authorize_git, on_change=Announcer(parts.cluster).announce)
         stopping = asyncio.Event()
         kube = kube_api(parts.cluster, warnings=admission_warnings, stopping=stopping)
-        server = Server(_server_config(ArenaApp(git=git, kube=kube, access=access)), stopping)
+        server = Server(_server_config(ArenaApp(git=git, hooks=Receiver(parts.cluster, self._clock), kube=kube, access=access)), stopping)
         processes = Processes(self._state.processes, Spare((sys.executable, "-m", "arena", "worker"), process_environment()))
         runner = JobRunner(parts.cluster, processes, self._host(parts.queue_url), self._clock)
         world = RunWorld(
@@ -190,13 +190,12 @@ class Announcer:
     """Tells the project controller that a repository has changed: ten pushes become one look."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+        self._syncs = SyncRequests(cluster)
 
     async def announce(self, project: ProjectKey) -> None:
         """Stamp the ArenaProject; one that is gone needs no look."""
-        stamp = {"metadata": {"annotations": {REQUESTED_SYNC: f"push-{secrets.token_hex(6)}"}}}
         with contextlib.suppress(NotFound):
-            await self._cluster.patch(ARENA_PROJECT, project.namespace, project.name, stamp)
+            await self._syncs.request(ObjectKey(project.namespace, project.name), "push")
 
 
 def _server_config(app: ArenaApp) -> uvicorn.Config:

@@ -1,1 +1,4 @@
-"""HTTP that others call or that calls others: webhooks of git hosts, admission, commit statuses. Nothing of it is built yet."""
+"""HTTP that others call or that calls others. So far: deliveries of git hosts, which ask for a fetch.
+
+Knows the cluster port and the kinds; must not know how a repository is fetched.
+"""

@@ -296,6 +296,12 @@ class EventReason(Reason):
         "Delete the project, which retains its repository, and create it again with the annotation.",
     )
     SEEDED = ("Seeded", _PROJECT, "the first commit was made", _NOTHING)
+    WEBHOOK_REFUSED = (
+        "WebhookRefused",
+        "the webhook receiver",
+        "a delivery came, and the project's webhook secret is missing, or the delivery was about another repository than the project's",
+        "Do what the message says, then let `arena hooks test` send a sample.",
+    )
     STALE_SOURCE = (
         "StaleSource",
         _RUN,

@@ -77,7 +77,7 @@ async def test_no_path_of_the_api_is_open(cluster: SqliteCluster, method: str, p
     async def send(message: MutableMapping[str, Any]) -> None:
         sent.append(message)
 
-    app = ArenaApp(git=reached, kube=reached, access=LocalAccess(cluster, TOKEN))
+    app = ArenaApp(git=reached, hooks=reached, kube=reached, access=LocalAccess(cluster, TOKEN))
     scope = {"type": "http", "method": method, "path": path, "headers": [(b"authorization", basic(TOKEN).encode())], "query_string": b""}
     await app(scope, receive, send)
     assert sent[0]["status"] == 401
