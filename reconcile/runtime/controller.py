@@ -5,6 +5,7 @@ reconciler's.
 """
 
 import asyncio
+import copy
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,14 +16,15 @@ import structlog
 
 from foundation.clock import Clock
 from foundation.errors import ArenaError
-from reconcile.cluster.port import Cluster, ObjectKey, ResourceKind
+from reconcile.cluster.port import Cluster, Object, ObjectKey, ResourceKind
 from reconcile.errors import ClusterError, Conflict, InvariantBroken, NotFound, StoreUnavailable
 from reconcile.runtime import invariants, outcome
 from reconcile.runtime.conditions import READY, find_condition
+from reconcile.runtime.informers import Informers
 from reconcile.runtime.keyqueue import KeyQueue
 from reconcile.runtime.passes import Pass
 from reconcile.runtime.reconciler import LookAgain, Reconciler, Result
-from reconcile.runtime.reflector import Following, Mapper, Reflector, by_itself
+from reconcile.runtime.reflector import Mapper, by_itself
 from reconcile.runtime.schedule import WakeUps
 
 QUIET_CONFLICTS = 5
@@ -35,12 +37,12 @@ _log = structlog.get_logger(__name__)
 class ControllerOptions:
     """How a controller works.
 
-    `resync`: how often every object is looked at though nothing changed, give or take a tenth. `namespace`: None is all. `debug`: check the
+    `workers`: passes at once. `resync`: how often every object is looked at though nothing changed, give or take a tenth. `debug`: check the
     invariants after every pass; a broken one ends `run` with InvariantBroken.
     """
 
+    workers: int = 4
     resync: timedelta = timedelta(seconds=30)
-    namespace: str | None = None
     debug: bool = False
 
 
@@ -48,10 +50,14 @@ DEFAULT_OPTIONS = ControllerOptions()
 
 
 class Controller:
-    """Runs a reconciler over all objects of its kind, at most `workers` passes at once and never two of one object.
+    """Runs a reconciler over all objects of its kind, some passes at once and never two of one object.
 
     A pass happens when the object changes, when an object of `owns` that its mapper maps to it changes, when the last pass asked for it, and
-    at the regular interval. Passes also see objects that are being deleted while finalizers hold them.
+    at the regular interval. Passes also see objects that are being deleted while finalizers hold them. An object that is final as stored gets none.
+
+    With `informers`, which others may share and which whoever made them runs, a pass sees its object as it is known: each write bears the version
+    that was read, so one that was based on an old object is refused, and our own writes are known at once. What is being deleted is read afresh,
+    since its removal is what cannot be taken back. Without, the controller has informers of its own.
     """
 
     def __init__(
@@ -61,19 +67,21 @@ class Controller:
         *,
         clock: Clock,
         owns: Sequence[tuple[ResourceKind, Mapper]] = (),
-        workers: int = 4,
+        informers: Informers | None = None,
         options: ControllerOptions = DEFAULT_OPTIONS,
     ) -> None:
-        self._cluster = cluster
+        self._informers = informers or Informers(cluster, clock)
+        self._has_own_informers = informers is None
+        self._cluster = self._informers.cluster
         self._reconciler = reconciler
         self._clock = clock
-        self._workers = workers
         self._options = options
         self._queue: KeyQueue[ObjectKey] = KeyQueue(clock)
         self._wakeups = WakeUps(clock, self._queue.add)
         self._final: set[ObjectKey] = set()
-        self._own = self._reflector(reconciler.kind, by_itself)
-        self._owned = [self._reflector(kind, mapper) for kind, mapper in owns]
+        self._informers.subscribe(reconciler.kind, by_itself, self._queue.add, own=True)
+        for kind, mapper in owns:
+            self._informers.subscribe(kind, mapper, self._queue.add)
 
     async def run(self) -> None:
         """Reconcile until cancelled; passes that are under way are cancelled too.
@@ -84,9 +92,10 @@ class Controller:
         async with self._wakeups, asyncio.TaskGroup() as tasks:
             tasks.create_task(self._queue.run())
             tasks.create_task(self._resync())
-            for reflector in (self._own, *self._owned):
-                tasks.create_task(reflector.run())
-            for _ in range(self._workers):
+            if self._has_own_informers:
+                tasks.create_task(self._informers.run())
+            await self._informers.synced()
+            for _ in range(self._options.workers):
                 tasks.create_task(self._work())
 
     def enqueue(self, key: ObjectKey) -> None:
@@ -99,16 +108,21 @@ class Controller:
         return self._queue.is_idle
 
     async def pass_over(self, key: ObjectKey) -> None:
-        """Do one pass over an object and write its outcome, as `run` does for each key. Does nothing when the object is gone.
+        """Do one pass over an object and write its outcome, as `run` does for each key. Does nothing when the object is gone, or known to be final.
 
         Raises:
             InvariantBroken: in debug mode only.
         """
+        if self._informers.is_final(self._reconciler.kind, key):
+            self._forget(key)
+            return
         with structlog.contextvars.bound_contextvars(kind=self._reconciler.kind.kind, key=str(key)):
             try:
-                obj = await self._cluster.get(self._reconciler.kind, key.namespace, key.name)
-                scope = Pass(obj, self._cluster, self._clock)
+                obj = await self._object(key)
+                seen = copy.deepcopy(obj) if self._options.debug else obj
+                scope = Pass(obj, self._cluster, self._clock, self._informers)
                 await self._settle(scope, await self._outcome(scope))
+                invariants.check_unedited(obj, seen)
             except NotFound:
                 self._forget(key)
             except Conflict:
@@ -116,6 +130,12 @@ class Controller:
             except ClusterError as error:
                 delay_s = self._queue.retry(key)
                 _log.warning("pass.unwritten", error=error.message, retry_s=delay_s)
+
+    async def _object(self, key: ObjectKey) -> Object:
+        known = self._informers.find(self._reconciler.kind, key)
+        if known is not None and "deletionTimestamp" not in known["metadata"]:
+            return known
+        return await self._cluster.get(self._reconciler.kind, key.namespace, key.name)
 
     async def _work(self) -> None:
         while True:
@@ -185,12 +205,9 @@ class Controller:
         while True:
             jitter = random.uniform(0.9, 1.1)  # noqa: S311 - spreads load, guards nothing
             await self._clock.sleep(self._options.resync.total_seconds() * jitter)
-            for key in self._own.keys:
-                if key not in self._final:
+            for key in self._informers.all_keys(self._reconciler.kind):
+                if key not in self._final and not self._informers.is_final(self._reconciler.kind, key):
                     self._queue.add(key)
-
-    def _reflector(self, kind: ResourceKind, mapper: Mapper) -> Reflector:
-        return Reflector(self._cluster, Following(kind, mapper, self._options.namespace), self._queue.add, self._clock)
 
 
 def _log_failure(error: Exception, delay_s: float) -> None:

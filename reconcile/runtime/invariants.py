@@ -37,6 +37,16 @@ def check_untouched(stored: Sequence[Mapping[str, Any]], draft: Sequence[Mapping
             raise InvariantBroken(f"cannot set condition '{condition_type}': only the outcome of a pass writes it")
 
 
+def check_unedited(obj: Mapping[str, Any], seen: Mapping[str, Any]) -> None:
+    """Check that a pass left the object that it was given as it had `seen` it: what is remembered of the store is shared by all passes.
+
+    Raises:
+        InvariantBroken: it was edited.
+    """
+    if obj != seen:
+        raise InvariantBroken(f"cannot edit {obj['kind']} '{obj['metadata']['name']}' in place: it is shared; edit the pass's draft of the status")
+
+
 def problems(status: Mapping[str, Any], generation: int | None = None) -> list[str]:
     """Return what contradicts itself in a status, [] when nothing does."""
     conditions = status.get("conditions") or []

@@ -12,6 +12,7 @@ from reconcile.cluster.merge import merge_patch_between
 from reconcile.cluster.port import Cluster, Object, ObjectKey, kind_of
 from reconcile.errors import NotFound
 from reconcile.runtime import events
+from reconcile.runtime.cache import NOTHING_KNOWN, Known
 from reconcile.runtime.conditions import ConditionStatus, Finding, set_condition
 
 
@@ -19,11 +20,13 @@ class Pass:
     """One pass over one object.
 
     `obj` is the object as last read or written: look, do not edit. `status` is the draft: edit it in place; the controller saves it when
-    the pass ends, and `save` does so at once. `cluster`, `clock` and `key` are the world and the object's place in it.
+    the pass ends, and `save` does so at once. `cluster`, `clock` and `key` are the world and the object's place in it. `known` is what is known of
+    other objects without asking the store, and may lag behind it.
     """
 
-    def __init__(self, obj: Object, cluster: Cluster, clock: Clock) -> None:
+    def __init__(self, obj: Object, cluster: Cluster, clock: Clock, known: Known = NOTHING_KNOWN) -> None:
         self.obj = obj
+        self.known = known
         self.kind = kind_of(obj)
         self.key = ObjectKey.of(obj)
         self.cluster = cluster

@@ -11,7 +11,7 @@ import pytest
 from reconcile.cluster.port import ARENA_JOB, ARENA_RUN, Labels, Object, ObjectKey, ResourceKind, WatchEvent
 from reconcile.cluster.sqlite import SqliteCluster
 from reconcile.errors import Gone, StoreUnavailable, Waiting
-from reconcile.runtime.controller import Controller
+from reconcile.runtime.controller import Controller, ControllerOptions
 from reconcile.runtime.reconciler import Done, Failed, Result
 from reconcile.runtime.reflector import by_owner
 
@@ -137,7 +137,7 @@ async def test_one_pass_of_an_object_at_a_time(bench: Bench, scripted: type[Scri
         under_way.remove(scope.key.name)
         return Done()
 
-    controller = bench.start(scripted(act), workers=3)
+    controller = bench.start(scripted(act), options=ControllerOptions(workers=3, debug=True))
     for name in ("a", "b", "c", "d"):
         await bench.job(name)
     await bench.until(lambda: len(under_way) == 3)
