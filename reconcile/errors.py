@@ -81,12 +81,20 @@ class ObjectTooLarge(ClusterError):
     """The object would exceed 1.5 MiB as JSON; nothing was changed."""
 
 
+class Forbidden(ClusterError):
+    """What we are may not do this: permissions, a quota, a policy, or a namespace that is being deleted; nothing was changed."""
+
+
 class Gone(ClusterError):
     """The event log no longer reaches back to the resourceVersion that a watch asked for. List, then watch from the listing."""
 
 
 class StoreUnavailable(ClusterError):
     """The store did not answer; whether the last write took effect is unknown, unless a subclass says more."""
+
+
+class Unauthorized(StoreUnavailable):
+    """The store does not accept our credentials, or there are none that can be read; nothing was changed."""
 
 
 class StoreCorrupt(StoreUnavailable):

@@ -7,6 +7,8 @@ from uuid import uuid4
 
 import pytest
 
+from tests.apiserver.control_plane import ControlPlane
+from tests.apiserver.server_fixture import serving as serving_kubernetes
 from tests.e2e.installation import Namespace, Server, serving
 
 # A shell that starts us in the background (`make test &`) has us ignore ctrl-c, and so would the programs that tests interrupt.
@@ -19,6 +21,13 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Run one `arena up` for all tests that do not harm it."""
     folder = tmp_path_factory.mktemp("arena")
     with serving(folder / "state", folder / "home", "--max-workers", "2") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Run one real Kubernetes API server with our kinds for all tests that do not harm it."""
+    with serving_kubernetes(tmp_path_factory.mktemp("apiserver")) as running:
         yield running
 
 

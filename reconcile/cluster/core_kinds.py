@@ -15,6 +15,7 @@ from reconcile.errors import FieldError
 
 _DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _MAX_DATA_KEY = 253
+_MAX_DATA_BYTES = 1024 * 1024
 _BINARY_FIELDS = {SECRET.kind: ("data",), CONFIG_MAP.kind: ("binaryData",)}
 _TEXT_FIELDS = {CONFIG_MAP.kind: ("data",)}
 
@@ -41,6 +42,7 @@ def core_problems(kind: ResourceKind, new: Mapping[str, Any], old: Mapping[str, 
 
 def _data_problems(kind: ResourceKind, obj: Mapping[str, Any]) -> Iterator[FieldError]:
     binary, text = _BINARY_FIELDS.get(kind.kind, ()), _TEXT_FIELDS.get(kind.kind, ())
+    size = 0
     for field in (*binary, *text):
         data = obj.get(field)
         if data is None:
@@ -55,6 +57,10 @@ def _data_problems(kind: ResourceKind, obj: Mapping[str, Any]) -> Iterator[Field
                 yield FieldError(
                     f"{field}[{key}]", "Invalid value: must be a base64 string" if field in binary else "Invalid value: must be a string"
                 )
+            else:
+                size += len(base64.b64decode(value)) if field in binary else len(value.encode())
+    if size > _MAX_DATA_BYTES:
+        yield FieldError("", f"Too long: may not be more than {_MAX_DATA_BYTES} bytes", "FieldValueTooLong")
 
 
 def _is_base64(value: str) -> bool:

@@ -5,6 +5,7 @@ Pure, and the same whatever keeps the objects: who owns which field, when genera
 
 import copy
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,15 +36,19 @@ class Stamp:
 
 
 def encode(kind: ResourceKind, obj: Object) -> str:
-    """Return an object as the JSON that is stored.
+    """Return an object as the JSON that is stored (`as_json`)."""
+    return as_json(kind, str(obj["metadata"].get("name", "")), obj)
+
+
+def as_json(kind: ResourceKind, name: str, value: Object) -> str:
+    """Return an object, or a patch of one, as JSON without spaces.
 
     Raises:
         ObjectTooLarge: over 1.5 MiB.
         Invalid: it holds what JSON cannot say (NaN, a date, bytes).
     """
-    name = str(obj["metadata"].get("name", ""))
     try:
-        body = json.dumps(obj, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        body = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         size = len(body.encode())
     except (TypeError, ValueError) as error:
         raise Invalid([FieldError("", f"no JSON object: {error}")], kind=kind.kind, name=name) from error
@@ -102,8 +107,15 @@ def replaced(kind: ResourceKind, old: Object, obj: Object) -> Object:
 
 
 def patched(kind: ResourceKind, old: Object, patch: Object) -> Object:
-    """Return what `old` becomes by a merge patch, before admission; a resourceVersion or uid in the patch is a precondition."""
+    """Return what `old` becomes by a merge patch, before admission; a resourceVersion in the patch is a precondition.
+
+    Raises:
+        Conflict, Invalid: as `replaced`; a uid in the patch cannot differ.
+    """
     result = apply_merge_patch(old, patch)
+    problems = shape_problems(result) or _immutable_problems((("metadata.uid", old["metadata"]["uid"], result["metadata"].get("uid")),))
+    if problems:
+        raise Invalid(problems, kind=kind.kind, name=old["metadata"]["name"])
     return replaced(kind, old, result)
 
 
@@ -184,7 +196,12 @@ def _identity_problems(kind: ResourceKind, old: Object, obj: Object) -> list[Fie
         ("apiVersion", kind.api_version, obj.get("apiVersion") or kind.api_version),
         ("metadata.name", stored["name"], given.get("name")),
         ("metadata.namespace", stored.get("namespace"), given.get("namespace")),
+        ("metadata.deletionTimestamp", stored.get("deletionTimestamp"), given.get("deletionTimestamp") or stored.get("deletionTimestamp")),
     )
+    return _immutable_problems(pairs)
+
+
+def _immutable_problems(pairs: Iterable[tuple[str, Any, Any]]) -> list[FieldError]:
     return [FieldError(path, f"Invalid value: {new!r}: field is immutable") for path, before, new in pairs if new != before]
 
 

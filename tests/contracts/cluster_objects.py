@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from reconcile.cluster.port import ARENA_JOB, Object, ResourceKind
+from reconcile.cluster.port import ARENA_JOB, ARENA_RUN, Object, ResourceKind
 
 NS = "arena"
 
@@ -16,3 +16,8 @@ def make(kind: ResourceKind, name: str, **rest: Any) -> Object:
 def job(name: str, **rest: Any) -> Object:
     """Return an ArenaJob."""
     return make(ARENA_JOB, name, **({"spec": {"sourceRef": {"name": "src"}}} | rest))
+
+
+def run(name: str, **rest: Any) -> Object:
+    """Return an ArenaRun."""
+    return make(ARENA_RUN, name, **({"spec": {"jobRef": {"name": "j"}, "template": {"sourceRef": {"name": "src"}}}} | rest))

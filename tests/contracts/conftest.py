@@ -15,15 +15,22 @@ from engine.queue.redis import RedisWorkQueue
 from foundation.clock import SystemClock
 from reconcile.cluster.port import Cluster
 from reconcile.cluster.sqlite import SqliteCluster
+from reconcile.kinds.admission import admit, admit_status
+from tests.apiserver.server_fixture import REAL, clear, connected
 
 
-@pytest.fixture(params=["sqlite"])
+@pytest.fixture(params=["sqlite", pytest.param("kube", marks=REAL)])
 async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
-    """Give a running store; a real API server becomes another parameter."""
-    assert request.param == "sqlite"
-    store = SqliteCluster(tmp_path / "store.db", SystemClock())
-    yield store
-    await store.close()
+    """Give each adapter in turn, empty: the embedded store as the product opens it, and ours on a real API server."""
+    if request.param == "sqlite":
+        store = SqliteCluster(tmp_path / "store.db", SystemClock(), admit=admit, admit_status=admit_status)
+        yield store
+        await store.close()
+        return
+    kube = connected(request.getfixturevalue("control_plane"))
+    await clear(kube)
+    yield kube
+    await kube.close()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from reconcile.cluster.port import ARENA_JOB, CONFIG_MAP, WORKSPACE, Cluster, Object, ResourceKind
+from reconcile.cluster.port import AGENT_RUNTIME, ARENA_JOB, CONFIG_MAP, WORKSPACE, Cluster, Object, ResourceKind
 from reconcile.cluster.selectors import Selector
 from reconcile.errors import AlreadyExists, Conflict, Invalid, NotFound, ObjectTooLarge
 from tests.contracts.cluster_objects import NS, job, make
@@ -135,7 +135,7 @@ async def test_returned_objects_are_copies(cluster: Cluster) -> None:
     created = await cluster.create(job("a"))
     created["spec"]["sourceRef"]["name"] = "changed"
     (await cluster.list(ARENA_JOB)).items[0]["spec"].clear()
-    assert (await cluster.get(ARENA_JOB, NS, "a"))["spec"] == {"sourceRef": {"name": "src"}}
+    assert (await cluster.get(ARENA_JOB, NS, "a"))["spec"]["sourceRef"] == {"name": "src"}
 
 
 async def test_update_with_stale_version(cluster: Cluster) -> None:
@@ -212,11 +212,26 @@ async def test_update_ignores_status(cluster: Cluster) -> None:
 
 
 async def test_system_fields_are_kept(cluster: Cluster) -> None:
-    """A writer cannot change creationTimestamp or generation, nor begin a deletion."""
+    """What a writer says of creationTimestamp and generation is ignored."""
     old = await cluster.create(job("a"))
-    patch = {"metadata": {"creationTimestamp": "2001-01-01T00:00:00Z", "generation": 99, "deletionTimestamp": "2001-01-01T00:00:00Z"}}
-    new = await cluster.patch(ARENA_JOB, NS, "a", patch)
+    new = await cluster.patch(ARENA_JOB, NS, "a", {"metadata": {"creationTimestamp": "2001-01-01T00:00:00Z", "generation": 99}})
     assert new["metadata"] == old["metadata"]
+
+
+@pytest.mark.parametrize("way", ["update", "patch"])
+async def test_a_write_cannot_begin_a_deletion(cluster: Cluster, way: str) -> None:
+    """A deletionTimestamp that is not the stored one is refused; one that is left out stays."""
+    old = await cluster.create(job("a", metadata={"finalizers": ["arena.test/hold"]}))
+    marked = {"metadata": {"deletionTimestamp": "2001-01-01T00:00:00Z"}}
+    write = (
+        cluster.update({**old, "metadata": old["metadata"] | marked["metadata"]}) if way == "update" else cluster.patch(ARENA_JOB, NS, "a", marked)
+    )
+    with pytest.raises(Invalid, match="deletionTimestamp"):
+        await write
+    held = await cluster.delete(ARENA_JOB, NS, "a")
+    assert held is not None
+    kept = await cluster.patch(ARENA_JOB, NS, "a", {"metadata": {"deletionTimestamp": None, "labels": {"x": "y"}}})
+    assert kept["metadata"]["deletionTimestamp"] == held["metadata"]["deletionTimestamp"]
 
 
 async def test_patch_is_a_merge_patch(cluster: Cluster) -> None:
@@ -249,9 +264,9 @@ async def test_patch_cannot_rename(cluster: Cluster) -> None:
 
 
 async def test_patch_with_another_uid(cluster: Cluster) -> None:
-    """A patch meant for another object of the name is a Conflict."""
+    """A patch cannot change the uid: one meant for another object of the name is refused."""
     await cluster.create(job("a"))
-    with pytest.raises(Conflict):
+    with pytest.raises(Invalid, match=r"metadata\.uid"):
         await cluster.patch(ARENA_JOB, NS, "a", {"metadata": {"uid": "another", "labels": {"x": "y"}}})
 
 
@@ -321,10 +336,10 @@ async def test_object_too_large(cluster: Cluster) -> None:
     """An object over 1.5 MiB is refused, and so is an update that would make it so."""
     text = "x" * (1024 * 1024)
     with pytest.raises(ObjectTooLarge, match="1572864"):
-        await cluster.create(make(CONFIG_MAP, "c", data={"a": text, "b": text}))
-    await cluster.create(make(CONFIG_MAP, "c", data={"a": text}))
+        await cluster.create(make(AGENT_RUNTIME, "a", spec={"one": text, "two": text}))
+    await cluster.create(make(AGENT_RUNTIME, "a", spec={"one": text}))
     with pytest.raises(ObjectTooLarge):
-        await cluster.patch(CONFIG_MAP, NS, "c", {"data": {"b": text}})
+        await cluster.patch(AGENT_RUNTIME, NS, "a", {"spec": {"two": text}})
 
 
 async def test_unknown_kind(cluster: Cluster) -> None:

@@ -31,3 +31,12 @@ async def test_config_map_has_no_generation(cluster: Cluster) -> None:
     assert "generation" not in config["metadata"]
     del config["metadata"]["resourceVersion"]
     assert (await cluster.update({**config, "data": {"a": "2"}}))["data"] == {"a": "2"}
+
+
+@pytest.mark.parametrize("field", ["data", "binaryData"])
+async def test_data_is_limited(cluster: Cluster, field: str) -> None:
+    """The values of a ConfigMap have at most 1 MiB together, decoded."""
+    text = "eHh4" * (1024 * 1024 // (4 if field == "data" else 3) + 1)
+    with pytest.raises(Invalid, match="1048576"):
+        await cluster.create(make(CONFIG_MAP, "c", **{field: {"a": text}}))
+    await cluster.create(make(CONFIG_MAP, "c", **{field: {"a": text[:-8]}}))

@@ -8,12 +8,12 @@ import pytest
 
 from reconcile.cluster.port import ARENA_JOB, ARENA_RUN, CONFIG_MAP, Cluster, Object, ResourceKind
 from reconcile.errors import Conflict, Invalid, NotFound
-from tests.contracts.cluster_objects import NS, job, make
+from tests.contracts.cluster_objects import NS, job, make, run
 
 
 def run_of(owner: Object, name: str, **metadata: Any) -> Object:
     """Return an ArenaRun that `owner` owns."""
-    return make(ARENA_RUN, name, spec={"jobRef": {"name": owner["metadata"]["name"]}}, metadata={"ownerReferences": [owner_of(owner)], **metadata})
+    return run(name, metadata={"ownerReferences": [owner_of(owner)], **metadata})
 
 
 def owner_of(owner: Object) -> Object:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from reconcile.cluster.port import ARENA_RUN, CONFIG_MAP, PAGE, RUN_PHASE, RUN_PROJECT, Cluster, Fields, Object
+from reconcile.cluster.port import AGENT_RUNTIME, ARENA_RUN, PAGE, RUN_PHASE, RUN_PROJECT, Cluster, Fields, Object
 from reconcile.cluster.selectors import Selector
 from reconcile.errors import Invalid
 from tests.contracts.cluster_objects import NS, make
@@ -50,33 +50,33 @@ async def test_list_by_a_field_that_cannot_be_selected_by(cluster: Cluster, fiel
 
 async def test_pages_hold_what_a_listing_holds(cluster: Cluster) -> None:
     """Pages hold every object once, in the order of a listing and at most 500 each; all bear the version of the first."""
-    await asyncio.gather(*(cluster.create(make(CONFIG_MAP, f"c{n}", metadata={"namespace": f"n{n % 2}"})) for n in range(PAGE + 20)))
-    pages = [page async for page in cluster.pages(CONFIG_MAP)]
-    listing = await cluster.list(CONFIG_MAP)
+    await asyncio.gather(*(cluster.create(make(AGENT_RUNTIME, f"c{n}", metadata={"namespace": f"n{n % 2}"}, spec={})) for n in range(PAGE + 20)))
+    pages = [page async for page in cluster.pages(AGENT_RUNTIME)]
+    listing = await cluster.list(AGENT_RUNTIME)
     assert [len(page.items) for page in pages] == [PAGE, 20]
     assert [obj for page in pages for obj in page.items] == listing.items
     assert {page.resource_version for page in pages} == {listing.resource_version}
-    one = [page async for page in cluster.pages(CONFIG_MAP, "n1")]
+    one = [page async for page in cluster.pages(AGENT_RUNTIME, "n1")]
     assert [obj for page in one for obj in page.items] == [obj for obj in listing.items if obj["metadata"]["namespace"] == "n1"]
 
 
 async def test_pages_of_nothing(cluster: Cluster) -> None:
     """A kind of which there is nothing has one empty page, whose version can be watched from."""
-    (page,) = [page async for page in cluster.pages(CONFIG_MAP)]
-    await cluster.create(make(CONFIG_MAP, "a"))
-    event = await anext(cluster.watch(CONFIG_MAP, None, page.resource_version))
+    (page,) = [page async for page in cluster.pages(AGENT_RUNTIME)]
+    await cluster.create(make(AGENT_RUNTIME, "a", spec={}))
+    event = await anext(cluster.watch(AGENT_RUNTIME, None, page.resource_version))
     assert (page.items, event.object["metadata"]["name"]) == ([], "a")
 
 
 async def test_a_change_between_two_pages_is_watched(cluster: Cluster) -> None:
     """Whatever changes while pages are read is told by a watch from their version."""
-    await asyncio.gather(*(cluster.create(make(CONFIG_MAP, f"c{n:03}")) for n in range(PAGE + 1)))
-    pages = cluster.pages(CONFIG_MAP)
+    await asyncio.gather(*(cluster.create(make(AGENT_RUNTIME, f"c{n:03}", spec={})) for n in range(PAGE + 1)))
+    pages = cluster.pages(AGENT_RUNTIME)
     first = await anext(pages)
-    await cluster.patch(CONFIG_MAP, NS, "c000", {"data": {"a": "b"}})
-    await cluster.delete(CONFIG_MAP, NS, "c001")
+    await cluster.patch(AGENT_RUNTIME, NS, "c000", {"spec": {"endpoint": "127.0.0.1:8080"}})
+    await cluster.delete(AGENT_RUNTIME, NS, "c001")
     rest = [page async for page in pages]
-    watch = cluster.watch(CONFIG_MAP, None, first.resource_version)
+    watch = cluster.watch(AGENT_RUNTIME, None, first.resource_version)
     told = [await anext(watch), await anext(watch)]
     assert [(event.type, event.object["metadata"]["name"]) for event in told] == [("MODIFIED", "c000"), ("DELETED", "c001")]
     assert {page.resource_version for page in rest} == {first.resource_version}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from reconcile.cluster.port import ARENA_JOB, ARENA_RUN, Cluster, Object, WatchEvent
+from reconcile.cluster.port import ARENA_JOB, Cluster, Object, WatchEvent
 from reconcile.cluster.selectors import Selector
-from tests.contracts.cluster_objects import NS
+from tests.contracts.cluster_objects import NS, run
 
 
 def job(name: str, namespace: str = NS, **metadata: Any) -> Object:
@@ -76,7 +76,7 @@ async def test_watch_from_nothing_begins_with_what_is_there(cluster: Cluster, ve
 async def test_watch_is_scoped(cluster: Cluster) -> None:
     """A watch hears of its kind and namespace only; without a namespace, of all."""
     version = (await cluster.list(ARENA_JOB)).resource_version
-    await cluster.create({**job("r"), "kind": ARENA_RUN.kind})
+    await cluster.create(run("r"))
     await cluster.create(job("other", "default"))
     await cluster.create(job("mine"))
     assert told(await take(cluster.watch(ARENA_JOB, NS, version), 1)) == [("ADDED", "mine")]

@@ -1,0 +1,229 @@
+"""HTTP to one API server: requests and streams of JSON, with credentials that are renewed and a server that may ask us to wait.
+
+Owns the connection. Knows no kind and no verb of the port beyond what an error has to name.
+"""
+
+import asyncio
+import io
+import json
+import random
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+import aiohttp
+import structlog
+from kubernetes.aio.client import Configuration
+from kubernetes.aio.client.rest import RESTClientObject
+
+from foundation.clock import Clock
+from reconcile.cluster.kube_access import Access
+from reconcile.cluster.kube_errors import About, error_of
+from reconcile.errors import StoreUnavailable, Unauthorized
+
+USER_AGENT = "arena"
+MAX_TRIES = 10
+"""client-go's number of tries where the server says when to come again."""
+MAX_WAIT_S = 60.0
+MAX_BODY_BYTES = 256 * 1024 * 1024
+MAX_LINE_BYTES = 8 * 1024 * 1024
+SILENCE_S = 75.0
+"""A watch that says nothing for so long is dead: the server sends a bookmark every minute."""
+
+MAX_IN_FLIGHT = 16
+"""Requests at once, watches apart: a burst of reconciles must not become a burst of TLS handshakes, or use up our share of the server."""
+
+_REQUEST = aiohttp.ClientTimeout(total=60.0, sock_connect=20.0)
+_STREAM = aiohttp.ClientTimeout(total=None, sock_connect=20.0, sock_read=SILENCE_S)
+_TLS_FIELDS = ("host", "ssl_ca_cert", "ca_cert_data", "cert_file", "key_file", "verify_ssl", "tls_server_name", "proxy")
+_TOO_MANY = 429
+_UNAUTHORIZED = 401
+_FAILURE = 400
+_SERVER_ERROR = 500
+_LARGE_BYTES = 1024 * 1024
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. `path` begins at the server's root and is quoted; `body` is JSON as text, None for none."""
+
+    method: str
+    path: str
+    about: About
+    query: Mapping[str, str] | None = None
+    body: bytes | None = None
+    content_type: str = "application/json"
+
+
+class _Http(RESTClientObject):
+    """The library's connections, with a body that is already JSON; its own `request` would encode it again, loosely."""
+
+    async def send(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, limits: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        if self.pool_manager is None:
+            self.pool_manager = self._create_pool_manager()
+        data = io.BytesIO(body) if body is not None and len(body) > _LARGE_BYTES else body
+        options = {"server_hostname": self.configuration.tls_server_name, "proxy": self.proxy, "proxy_headers": self.proxy_headers}
+        return await self.pool_manager.request(method, url, headers=headers, data=data, timeout=limits, **options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Connection:
+    configuration: Configuration
+    http: _Http
+
+    async def send(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        headers = {"User-Agent": USER_AGENT, "Accept": "application/json", "Content-Type": request.content_type}
+        token = await self.configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+        if token:
+            headers["Authorization"] = token.strip()
+        url = self.configuration.host + request.path + (f"?{urlencode(request.query)}" if request.query else "")
+        return await self.http.send(request.method, url, headers, request.body, limits)
+
+
+class Session:
+    """Requests to the API server that `access` leads to. Connects at the first request; use it from one event loop.
+
+    Where the server asks us to come again later (429, or 5xx with Retry-After: it has not begun the request), the request is repeated then, up to
+    ten times within a minute. Where it refuses our credentials, they are read again and the request is repeated once.
+    """
+
+    def __init__(self, access: Access, clock: Clock, *, dice: random.Random | None = None) -> None:
+        self._access = access
+        self._clock = clock
+        self._dice = dice or random.Random()  # noqa: S311 - spreads load, guards nothing
+        self._connection: _Connection | None = None
+        self._connecting = asyncio.Lock()
+        self._in_flight = asyncio.Semaphore(MAX_IN_FLIGHT)
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    async def close(self) -> None:
+        """End all streams and connections. Closing twice is fine; every other call then raises StoreUnavailable."""
+        self._closed = True
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.http.close()
+
+    async def json(self, request: Request) -> Any:
+        """Return the answer to a request.
+
+        Raises:
+            ClusterError: the server refused (`error_of`).
+            StoreUnavailable: it did not answer within a minute, or asked us to wait for longer.
+        """
+        waited = 0.0
+        for tries in range(1, MAX_TRIES + 1):
+            async with self._in_flight, self._answer(request, _REQUEST) as answer:
+                wait_s = _retry_after_s(answer)
+                body = await _read(answer, request.about)
+            if wait_s is None:
+                return self._checked(request.about, answer, body)
+            waited += wait_s
+            if waited > MAX_WAIT_S:
+                break
+            _log.info("kube.throttled", about=str(request.about), status=answer.status, wait_s=wait_s, tries=tries)
+            await self._clock.sleep(wait_s * (1 + self._dice.random() / 10))
+        raise StoreUnavailable(f"cannot {request.about}: the API server is busy and asks to wait (HTTP {answer.status})")
+
+    @asynccontextmanager
+    async def lines(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Give the lines of an answer as they come; they end when the server ends them.
+
+        Raises:
+            ClusterError: the server refused.
+            StoreUnavailable: the connection broke, or was silent for 75 s; also while lines are read.
+        """
+        async with self._answer(request, _STREAM) as answer:
+            if answer.status >= _FAILURE:
+                raise error_of(request.about, answer.status, await _read(answer, request.about))
+            yield _split(answer, request.about)
+
+    def _checked(self, about: About, answer: aiohttp.ClientResponse, body: bytes) -> Any:
+        if answer.status >= _FAILURE:
+            raise error_of(about, answer.status, body)
+        for warning in answer.headers.getall("Warning", ()):
+            _log.warning("kube.warned", about=str(about), warning=warning)
+        try:
+            return json.loads(body)
+        except ValueError as error:
+            raise StoreUnavailable(f"cannot {about}: the answer is no JSON: {error}") from error
+
+    @asynccontextmanager
+    async def _answer(self, request: Request, limits: aiohttp.ClientTimeout) -> AsyncIterator[aiohttp.ClientResponse]:
+        connection = await self._connect()
+        try:
+            answer = await connection.send(request, limits)
+            if answer.status == _UNAUTHORIZED:
+                answer.release()
+                connection = await self._connect(instead_of=connection)
+                answer = await connection.send(request, limits)
+            try:
+                yield answer
+            finally:
+                answer.close() if limits is _STREAM else answer.release()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            cause = str(error) or type(error).__name__
+            raise StoreUnavailable(f"cannot {request.about}: the API server does not answer: {cause}") from error
+
+    async def _connect(self, instead_of: _Connection | None = None) -> _Connection:
+        """Return the connection; one that the caller found useless is replaced, once for all who found it so."""
+        async with self._connecting:
+            if self._closed:
+                raise StoreUnavailable("cannot ask the API server: the connection is closed")
+            if self._connection is None or self._connection is instead_of:
+                self._connection = await self._renewed(await self._access(), self._connection)
+            return self._connection
+
+    async def _renewed(self, configuration: Configuration, before: _Connection | None) -> _Connection:
+        """Keep the open sockets unless the way to the server, or the certificate that we show, has changed."""
+        if before is not None and all(getattr(before.configuration, field) == getattr(configuration, field) for field in _TLS_FIELDS):
+            return _Connection(configuration, before.http)
+        if before is not None:
+            await before.http.close()
+        try:
+            return _Connection(configuration, _Http(configuration))
+        except OSError as error:  # ssl.SSLError is one
+            raise Unauthorized(f"cannot use the credentials for {configuration.host}: {error}") from error
+
+
+async def _read(answer: aiohttp.ClientResponse, about: About) -> bytes:
+    chunks, size = [], 0
+    async for chunk in answer.content.iter_any():
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > MAX_BODY_BYTES:
+            raise StoreUnavailable(f"cannot {about}: the answer has more than {MAX_BODY_BYTES} bytes")
+    return b"".join(chunks)
+
+
+async def _split(answer: aiohttp.ClientResponse, about: About) -> AsyncIterator[bytes]:
+    pending = bytearray()
+    async for chunk in answer.content.iter_any():
+        begin = len(pending)
+        pending += chunk
+        while (end := pending.find(b"\n", begin)) >= 0:
+            line = bytes(pending[:end])
+            del pending[: end + 1]
+            begin = 0
+            if line.strip():
+                yield line
+        if len(pending) > MAX_LINE_BYTES:
+            raise StoreUnavailable(f"cannot {about}: a line has more than {MAX_LINE_BYTES} bytes")
+
+
+def _retry_after_s(answer: aiohttp.ClientResponse) -> float | None:
+    """Return for how long the server asks us to wait before the same request again; None when it does not."""
+    said = answer.headers.get("Retry-After", "")
+    if answer.status != _TOO_MANY and not (answer.status >= _SERVER_ERROR and said):
+        return None
+    return max(1.0, float(said)) if said.isdecimal() else 1.0
