@@ -35,16 +35,14 @@ from gitops.repositories import Repositories
 from gitops.smart_http import SmartHTTP
 from gitops.snapshots import Snapshots
 from hooks.receiver import Receiver
-from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, JOB, Cluster, ObjectKey
+from reconcile.cluster.port import Cluster, ObjectKey
 from reconcile.cluster.sqlite import SqliteCluster, admission_warnings
+from reconcile.control_plane import ControlPlane, Reconcilers
 from reconcile.errors import NotFound
 from reconcile.job import JobReconciler
 from reconcile.kinds.admission import admit, admit_status
-from reconcile.mapping import JobsOfProject, RunsOfProject, project_of_ended_run
 from reconcile.project import ProjectReconciler
 from reconcile.run import RunReconciler, RunWorld
-from reconcile.runtime.controller import Controller
-from reconcile.runtime.reflector import by_owner
 from reconcile.sweep import Sweep
 from reconcile.sync_requests import SyncRequests
 
@@ -120,8 +118,8 @@ class LocalArena:
             installation=self._state.installation(),
             max_workers=self._settings.max_workers,
         )
-        duties = [controller.run for controller in self._controllers(parts, world)]
-        duties += [runner.run, Sweep(parts.cluster, world, self._clock).run, LogSweep(parts.cluster, self._state.logs, self._clock).run]
+        duties = [self._control_plane(parts, world).run, runner.run]
+        duties += [Sweep(parts.cluster, world, self._clock).run, LogSweep(parts.cluster, self._state.logs, self._clock).run]
         duties += [] if self._settings.redis_url else [self._queue_server.supervise]
         try:
             async with asyncio.TaskGroup() as group:
@@ -137,15 +135,10 @@ class LocalArena:
         finally:
             await runner.stop()
 
-    def _controllers(self, parts: "_Parts", world: RunWorld) -> list[Controller]:
-        cluster, clock = parts.cluster, self._clock
+    def _control_plane(self, parts: "_Parts", world: RunWorld) -> ControlPlane:
         project = ProjectReconciler(world.repositories, world.snapshots, world.volume, f"{parts.url}/git")
-        job = JobReconciler(world.repositories, world.volume)
-        return [
-            Controller(cluster, project, clock=clock, owns=[(ARENA_RUN, project_of_ended_run)]),
-            Controller(cluster, job, clock=clock, owns=[(ARENA_RUN, by_owner(ARENA_JOB)), (ARENA_PROJECT, JobsOfProject(cluster).keys)]),
-            Controller(cluster, RunReconciler(world), clock=clock, owns=[(JOB, by_owner(ARENA_RUN)), (ARENA_PROJECT, RunsOfProject(cluster).keys)]),
-        ]
+        reconcilers = Reconcilers(project, JobReconciler(world.repositories, world.volume), RunReconciler(world))
+        return ControlPlane(parts.cluster, reconcilers, self._clock)
 
     def _host(self, queue_url: str) -> Host:
         environment: Mapping[str, str] = {worker_settings.REDIS_URL: queue_url, worker_settings.INSTALLATION: self._state.installation()}

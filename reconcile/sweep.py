@@ -17,6 +17,7 @@ from engine.errors import QueueUnavailable
 from engine.items import RunUID
 from foundation.clock import Clock
 from gitops.content import ProjectKey
+from reconcile.cluster.listing import every
 from reconcile.cluster.port import ARENA_PROJECT, ARENA_RUN, Cluster
 from reconcile.orphans import Orphans, sweep_regularly
 from reconcile.run.ownership import TRASH, Owner, discard, read_owner
@@ -50,7 +51,8 @@ class Sweep:
     async def sweep(self) -> list[str]:
         """Look once, remove what has been an orphan for an hour, and return what was removed."""
         leftovers = await self._leftovers()
-        alive = {run["metadata"]["uid"] for run in (await self._cluster.list(ARENA_RUN)).items}
+        # Read afresh, never from memory: what is missed here is taken for an orphan.
+        alive = {run["metadata"]["uid"] async for run in every(self._cluster, ARENA_RUN)} if leftovers else set()
         due = self._orphans.due({leftover.uid for leftover in leftovers} - alive)
         removed = []
         for leftover in leftovers:
@@ -82,7 +84,7 @@ class Sweep:
 
     async def _refs(self) -> list[_Leftover]:
         repositories, leftovers = self._world.repositories, []
-        for project in (await self._cluster.list(ARENA_PROJECT)).items:
+        async for project in every(self._cluster, ARENA_PROJECT):
             key = ProjectKey(project["metadata"]["namespace"], project["metadata"]["name"])
             if await repositories.exists(key):
                 leftovers += [

@@ -11,6 +11,7 @@ from pathlib import Path
 import structlog
 
 from foundation.clock import Clock
+from reconcile.cluster.listing import every
 from reconcile.cluster.port import ARENA_RUN, JOB, Cluster
 from reconcile.kinds.names import RUN_LABEL
 from reconcile.naming import MAX_LABEL, fit
@@ -48,10 +49,11 @@ class LogSweep:
         return due
 
     async def _needed(self) -> set[Path]:
-        runs = [run["metadata"] for run in (await self._cluster.list(ARENA_RUN)).items]
-        jobs = [job["metadata"] for job in (await self._cluster.list(JOB)).items]
+        jobs = [job["metadata"] async for job in every(self._cluster, JOB)]
         of_jobs = {self._logs / job["namespace"] / job.get("labels", {}).get(RUN_LABEL, job["name"]) for job in jobs}
-        return of_jobs | {log_folder(self._logs, run["namespace"], run["name"]) for run in runs}
+        return of_jobs | {
+            log_folder(self._logs, run["metadata"]["namespace"], run["metadata"]["name"]) async for run in every(self._cluster, ARENA_RUN)
+        }
 
     def _folders(self) -> list[Path]:
         return [path for path in self._logs.glob("*/*") if path.is_dir() and not path.is_symlink() and not path.parent.is_symlink()]

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from foundation.crash import crash_point
@@ -30,8 +31,12 @@ def superfluous(runs: Sequence[Object], *, successful: int, failed: int) -> list
 
 
 async def prune(scope: Pass, runs: JobRuns, spec: ArenaJobSpec, volume: ContentVolume) -> None:
-    """Delete the finished runs beyond the job's limits, after their summaries are kept."""
-    for run in superfluous(runs.all, successful=spec.successful_runs_history_limit, failed=spec.failed_runs_history_limit):
+    """Delete the finished runs beyond the job's limits, after their summaries are kept. What is known says whether there are any, the store which."""
+    chosen = partial(superfluous, successful=spec.successful_runs_history_limit, failed=spec.failed_runs_history_limit)
+    if not chosen(runs.all):
+        return
+    await runs.refresh()
+    for run in chosen(runs.all):
         metadata = run["metadata"]
         directory = volume.run(metadata["namespace"], metadata["name"])
         await asyncio.to_thread(_keep_summary, directory, volume.history(metadata["namespace"], scope.key.name), metadata["name"])

@@ -10,6 +10,7 @@ from foundation.crash import crash_point
 from reconcile.arena_run import cause_of, created, finished, run_object
 from reconcile.cluster.port import ARENA_RUN, Object
 from reconcile.errors import AlreadyExists
+from reconcile.keeping import OWNED_BY
 from reconcile.kinds.names import JOB_LABEL
 from reconcile.kinds.reasons import EventReason
 from reconcile.naming import MAX_LABEL, fit, run_names
@@ -20,18 +21,28 @@ SHOWN_ACTIVE = 1024
 
 
 class JobRuns:
-    """The runs that a job's pass sees and makes, oldest first."""
+    """The runs that a job's pass sees and makes, oldest first: those that carry its uid.
 
-    def __init__(self, scope: Pass, runs: list[Object]) -> None:
+    They are taken as they are known, which is enough to find that nothing is due, and of a final run that is its projection. Whatever is due is
+    decided again by what `refresh` reads, so that a run is not made, cancelled or pruned because the memory of it was behind.
+    """
+
+    def __init__(self, scope: Pass, runs: list[Object], *, fresh: bool) -> None:
         self._scope = scope
-        self.all = runs
+        self._fresh = fresh
+        self.all = sorted(runs, key=created)
 
     @classmethod
     async def of(cls, scope: Pass) -> "JobRuns":
-        """Read the job's runs afresh: those that carry its uid."""
-        listing = await scope.cluster.list(ARENA_RUN, scope.key.namespace, {JOB_LABEL: fit(scope.key.name, MAX_LABEL)})
-        mine = [run for run in listing.items if any(owner["uid"] == scope.uid for owner in run["metadata"].get("ownerReferences", []))]
-        return cls(scope, sorted(mine, key=created))
+        """Return the job's runs as they are known; read them where nothing is known."""
+        known = scope.known.select(ARENA_RUN, OWNED_BY, scope.uid)
+        return cls(scope, await _listed(scope) if known is None else known, fresh=known is None)
+
+    async def refresh(self) -> None:
+        """Read the job's runs from the store, once a pass: before anything is decided that cannot be taken back."""
+        if not self._fresh:
+            self.all = sorted(await _listed(self._scope), key=created)
+            self._fresh = True
 
     @property
     def active(self) -> list[Object]:
@@ -47,6 +58,7 @@ class JobRuns:
 
         `commit` pins the template's ref to a SHA, and `ref` is then what the run shows as the ref that was asked for.
         """
+        await self.refresh()
         found = self.of_cause(cause)
         if found is not None:
             return found
@@ -83,8 +95,13 @@ class JobRuns:
         status["activeCount"] = len(self.active)
 
 
+async def _listed(scope: Pass) -> list[Object]:
+    listing = await scope.cluster.list(ARENA_RUN, scope.key.namespace, {JOB_LABEL: fit(scope.key.name, MAX_LABEL)})
+    return [run for run in listing.items if _owned(run, scope.uid)]
+
+
 def _owned(run: Mapping[str, Any], uid: str) -> bool:
-    return any(owner["uid"] == uid for owner in run["metadata"].get("ownerReferences", []))
+    return any(owner["uid"] == uid for owner in run["metadata"].get("ownerReferences", ()))
 
 
 def _reference(run: Mapping[str, Any]) -> dict[str, str]:

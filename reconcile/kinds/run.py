@@ -95,6 +95,9 @@ class ArenaRunStatus(StatusModel):
     """How far the run is, and what came of it."""
 
     phase: Phase | None = Field(None, description="Where the run stands; Succeeded, Failed and Cancelled are final.")
+    fetch_request_time: Timestamp | None = Field(
+        None, description="When the run asked for a fetch of an external project, before it resolved its ref."
+    )
     source: RunSource | None = Field(None, description="The commit that the run executes.")
     snapshot_digest: ShortText | None = Field(None, description="Digest of the snapshot's manifest.")
     queue: RunQueue | None = Field(None, description="The Redis that the run's queue lives on.")
@@ -108,6 +111,7 @@ class ArenaRunStatus(StatusModel):
     reused: Count | None = Field(None, description="Items whose result an earlier run gave.")
     start_time: Timestamp | None = Field(None, description="When the run started.")
     completion_time: Timestamp | None = Field(None, description="When the run ended.")
+    tidied: bool | None = Field(None, description="Whether the ended run's queue is gone too: nothing is left to do for the run.")
     display: RunDisplay | None = Field(None, description="What the columns show.")
     observed_generation: int | None = Field(None, json_schema_extra={"format": "int64"}, description="Generation that this status speaks of.")
     conditions: Conditions = Field(default_factory=list, description="Ready, SourceValid, JobCreated, Progressing and others.")

@@ -3,7 +3,6 @@
 Source: survival.md, step 7.
 """
 
-import contextlib
 from datetime import datetime, timedelta
 
 from engine.errors import OutputUnavailable, QueueUnavailable, RunUnknown
@@ -25,6 +24,8 @@ from reconcile.runtime.reconciler import Done, Failed, Result, Silent
 RETRY = timedelta(seconds=10)
 PATIENCE = timedelta(minutes=10)
 """So long a run waits for a directory that cannot be written; then it settles without files."""
+LOST_SECOND = timedelta(seconds=3)
+"""After so long a store that syncs every second no longer loses what it has answered."""
 
 
 async def settle(run: RunScope) -> Result:
@@ -114,11 +115,16 @@ async def end_refused(run: RunScope, phase: str, reason: str, message: str) -> R
 async def tidy(run: RunScope) -> Result:
     """Drop the keys of a run whose verdict is written, and say that verdict again, for the generation that the run has now.
 
-    The pass that the verdict's own write wakes does it, or the next one that finds the queue.
+    The pass that the verdict's own write wakes does it, or the next one that finds the queue. `status.tidied` says that none has to come again,
+    also after a restart; it is written by a pass that finds the keys gone, later than the last second that the queue's store may lose.
     """
     look_again = None
     try:
-        await _drop_keys(run)
+        if run.status.get("queue") and not run.status.get("tidied"):
+            if await _keys_are_gone(run):
+                run.status["tidied"] = True
+            else:
+                look_again = LOST_SECOND
     except QueueUnavailable:
         look_again = RETRY
     ready = find_condition(run.status.get("conditions", []), READY)
@@ -129,9 +135,11 @@ async def tidy(run: RunScope) -> Result:
     return Failed(ready["reason"], ready["message"], look_again)
 
 
-async def _drop_keys(run: RunScope) -> None:
-    if not run.status.get("queue"):
-        return
-    with contextlib.suppress(RunUnknown):
+async def _keys_are_gone(run: RunScope) -> bool:
+    try:
         if not (await run.world.queue.state(run.uid)).settled:
             await run.world.queue.settle(run.uid)
+            return False
+    except RunUnknown:
+        return True
+    return run.clock.now() - datetime.fromisoformat(run.status["completionTime"]) > LOST_SECOND

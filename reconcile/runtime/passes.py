@@ -9,7 +9,7 @@ from typing import Any
 
 from foundation.clock import Clock
 from reconcile.cluster.merge import merge_patch_between
-from reconcile.cluster.port import Cluster, Object, ObjectKey, kind_of
+from reconcile.cluster.port import Cluster, Object, ObjectKey, ResourceKind, kind_of
 from reconcile.errors import NotFound
 from reconcile.runtime import events
 from reconcile.runtime.cache import NOTHING_KNOWN, Known
@@ -68,6 +68,16 @@ class Pass:
             self.kind, self.key.namespace, self.key.name, patch, resource_version=self.obj["metadata"]["resourceVersion"]
         )
         return True
+
+    async def look_up(self, kind: ResourceKind, name: str) -> Object:
+        """Return another object of this namespace as it is known, or read it where it is not.
+
+        What is known may lag: for what is decided again when that object changes, and does no harm if it is done once more.
+
+        Raises:
+            NotFound: there is none.
+        """
+        return self.known.find(kind, ObjectKey(self.key.namespace, name)) or await self.cluster.get(kind, self.key.namespace, name)
 
     def condition(self, condition_type: str, status: ConditionStatus, reason: str, message: str = "") -> None:
         """Set one of the reconciler's own conditions in the draft; Ready, Reconciling and Stalled are refused with InvariantBroken."""
