@@ -29,26 +29,25 @@ class RepositoryLock:
             self.descriptor = -1
 
 
-async def acquire(repository: Path, clock: Clock, *, exclusive: bool, wait_s: float) -> RepositoryLock | None:
-    """Take the lock within `wait_s` seconds; return None when somebody else kept it for longer.
+async def acquire(repository: Path, clock: Clock, *, exclusive: bool, wait_s: float, name: str = LOCK_NAME) -> RepositoryLock | None:
+    """Take the lock within `wait_s` seconds; return None when somebody else kept it for longer. `name` is the lock's file in the repository.
 
     Raises:
         UnknownProject: there is no repository at this path, or it was moved away while we waited.
     """
     deadline = clock.monotonic() + wait_s
     while True:
-        lock = _try(repository, exclusive=exclusive)
+        lock = _try(repository / name, exclusive=exclusive)
         if lock is not None or clock.monotonic() >= deadline:
             return lock
         await clock.sleep(POLL_S)
 
 
-def _try(repository: Path, *, exclusive: bool) -> RepositoryLock | None:
-    path = repository / LOCK_NAME
+def _try(path: Path, *, exclusive: bool) -> RepositoryLock | None:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise UnknownProject(f"cannot find repository '{repository.stem}': it does not exist") from error
+        raise UnknownProject(f"cannot find repository '{path.parent.stem}': it does not exist") from error
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
         # The repository may have been moved or removed between the open and the lock: then this file guards nothing any more.
@@ -58,7 +57,7 @@ def _try(repository: Path, *, exclusive: bool) -> RepositoryLock | None:
         return None
     except FileNotFoundError as error:
         os.close(descriptor)
-        raise UnknownProject(f"cannot find repository '{repository.stem}': it was just moved or removed") from error
+        raise UnknownProject(f"cannot find repository '{path.parent.stem}': it was just moved or removed") from error
     except BaseException:
         os.close(descriptor)
         raise

@@ -18,7 +18,7 @@ STALE_FILE_S = 3600.0
 REPACK_TIMEOUT_S = 600.0
 SCRATCH_PREFIX = ".tmp-"
 TRASH_PREFIX = ".trash-"
-_RECEIVE_PACK_MARK = b"receive-pack "
+_KEEP_MARKS = (b"receive-pack ", b"fetch-pack ")
 
 
 def count_packs(repository: Path) -> int:
@@ -39,7 +39,7 @@ async def repack(repository: Path) -> None:
 def sweep_repository(repository: Path, *, lock_age_s: float = STALE_LOCK_S, file_age_s: float = STALE_FILE_S) -> list[str]:
     """Remove leftovers of killed processes and return their names, relative to the repository.
 
-    Every receive-pack holds the repository's lock for as long as it lives, so its quarantines go whatever their age.
+    Every receive-pack and every fetch holds the repository's lock for as long as it lives, so quarantines go whatever their age.
     """
     removed = []
     for path, age_s in _leftovers(repository, lock_age_s, file_age_s):
@@ -47,6 +47,11 @@ def sweep_repository(repository: Path, *, lock_age_s: float = STALE_LOCK_S, file
             _remove(path)
             removed.append(path.relative_to(repository).as_posix())
     return sorted(removed)
+
+
+def has_leftovers(repository: Path) -> bool:
+    """Say whether there is anything that a killed process may have left behind, or one that lives is writing. Needs no lock."""
+    return any(True for _ in _leftovers(repository, 0.0, 0.0))
 
 
 def sweep_siblings(directory: Path, *, file_age_s: float = STALE_FILE_S) -> None:
@@ -66,9 +71,9 @@ def _leftovers(repository: Path, lock_age_s: float, file_age_s: float) -> Iterat
     for path in objects.glob("tmp_objdir-*"):
         yield path, 0.0
     for path in packs.glob("*.keep"):
-        # receive-pack keeps a new pack until its ref is written; a .keep of that kind without a receive-pack would exempt the pack for ever.
+        # receive-pack and fetch keep a new pack until its ref is written; a .keep of that kind without its process would exempt the pack for ever.
         with contextlib.suppress(OSError):
-            if path.read_bytes().startswith(_RECEIVE_PACK_MARK):
+            if path.read_bytes().startswith(_KEEP_MARKS):
                 yield path, 0.0
     for pattern in ("tmp_*", ".tmp-*"):
         for path in (*packs.glob(pattern), *objects.glob(f"[0-9a-f][0-9a-f]/{pattern}")):

@@ -25,7 +25,7 @@ from gitops.pipes import Excerpt, ReadEnd, WriteEnd, readable_once
 OLDEST_GIT = (2, 39)
 STDERR_LIMIT_BYTES = 4096
 TERMINATE_GRACE_S = 5.0
-STREAM_LIMIT_BYTES = 256 * 1024
+STREAM_LIMIT_BYTES = 1 << 19
 
 _VERSION = re.compile(r"git version (\d+)\.(\d+)")
 
@@ -47,7 +47,8 @@ class GitCommand:
     """One git invocation: what to run, in which repository, under which settings and limits.
 
     `arguments` never hold a user's text without a `--` or `--end-of-options` before it. `memory_bytes` bounds the address space of the process and
-    of each of its children; None leaves it unbounded.
+    of each of its children, `file_bytes` each file that one of them writes, `open_files` what each has open; None leaves it unbounded. The limits are
+    there before anything is written to stdin, so a process that reads that first has no child without them.
     """
 
     arguments: Sequence[str]
@@ -55,6 +56,9 @@ class GitCommand:
     settings: Mapping[str, str] | None = None
     environment: Mapping[str, str] | None = None
     memory_bytes: int | None = 4 << 30
+    file_bytes: int | None = None
+    open_files: int | None = None
+    stderr_bytes: int = STDERR_LIMIT_BYTES
     inherited: tuple[int, ...] = ()
 
 
@@ -102,13 +106,13 @@ def git_environment(command: GitCommand) -> dict[str, str]:
 class GitProcess:
     """A running git process with pipes; ended, with all its children, by `end`."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", stderr_bytes: int = STDERR_LIMIT_BYTES) -> None:
         self._process = process
         if process.stdin is None or process.stdout is None or process.stderr is None:
             raise GitFailed("cannot run git: its pipes are missing")
         self._stdin = WriteEnd(_taken(process.stdin))
         self.stdout = ReadEnd(_taken(process.stdout))
-        self._errors = Excerpt(_taken(process.stderr), STDERR_LIMIT_BYTES)
+        self._errors = Excerpt(_taken(process.stderr), stderr_bytes)
 
     @property
     def pid(self) -> int:
@@ -117,7 +121,7 @@ class GitProcess:
 
     @property
     def errors(self) -> str:
-        """What the process wrote to stderr so far, at most the first 4 KiB."""
+        """What the process wrote to stderr so far, at most the first 4 KiB or what the command allows."""
         return self._errors.text
 
     async def wait(self) -> int:
@@ -194,7 +198,7 @@ async def git_process(command: GitCommand, *, grace_s: float = TERMINATE_GRACE_S
     Raises:
         GitFailed: the process cannot be started.
     """
-    running = GitProcess(_start(command))
+    running = GitProcess(_start(command), command.stderr_bytes)
     try:
         yield running
     finally:
@@ -217,9 +221,14 @@ def _start(command: GitCommand) -> "subprocess.Popen[bytes]":
         )
     except OSError as error:
         raise GitFailed(f"cannot start git '{command.arguments[0]}': {error.strerror}") from error
-    if command.memory_bytes is not None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            resource.prlimit(process.pid, resource.RLIMIT_AS, (command.memory_bytes, command.memory_bytes))
+    for kind, limit in (
+        (resource.RLIMIT_AS, command.memory_bytes),
+        (resource.RLIMIT_FSIZE, command.file_bytes),
+        (resource.RLIMIT_NOFILE, command.open_files),
+    ):
+        if limit is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                resource.prlimit(process.pid, kind, (limit, limit))
     return process
 
 

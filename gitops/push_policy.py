@@ -35,8 +35,8 @@ HARMLESS_FAULTS = (
 # Faults that push_check finds itself, in every new tree, because it can name the path.
 FAULTS_CHECKED_WITH_PATH = ("badFilemode", "emptyName", "fullPathname", "hasDot", "hasDotdot", "hasDotgit")
 
-_FSCK_FAULT = re.compile(r"error: object ([0-9a-f]{40,64}): (\w+): (.*)")
-_VOLUME_TROUBLES = ("No space left on device", "Disk quota exceeded", "Read-only file system", "Input/output error")
+FSCK_FAULT = re.compile(r"error: object ([0-9a-f]{40,64}): (\w+): (.*)")
+VOLUME_TROUBLES = ("No space left on device", "Disk quota exceeded", "Read-only file system", "Input/output error")
 _MIB = 1 << 20
 
 
@@ -86,10 +86,10 @@ def explain_report(fates: Mapping[str, str], said: Sequence[str], policy: PushPo
     """Turn what receive-pack reports into (lines for the user, the cause to report instead of a bare unpacker error; empty: as it is)."""
     unpack = fates.get("unpack", "ok")
     if unpack != "ok":
-        trouble = next((cause for cause in _VOLUME_TROUBLES if any(cause in line for line in said)), None)
+        trouble = next((cause for cause in VOLUME_TROUBLES if any(cause in line for line in said)), None)
         if trouble is not None:
             return [f"error: cannot store the push: {trouble.lower()} on the server; free the content volume, then push again"], trouble.lower()
-        fault = next((match for line in said if (match := _FSCK_FAULT.search(line))), None)
+        fault = next((match for line in said if (match := FSCK_FAULT.search(line))), None)
         if fault is None:
             return [f"error: cannot accept the push: the pack is damaged or incomplete ({unpack}); run `git fsck`, then push again"], unpack
         object_id, check, detail = fault[1], fault[2], fault[3]

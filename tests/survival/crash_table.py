@@ -32,6 +32,12 @@ TABLE: tuple[Row, ...] = (
     Row("push.checked", "run", "a pack in quarantine that was found good"),
     Row("push.received", "run", "a main that has moved, and nobody was told"),
     Row("push.notified", "run", "a push that is in, whose client never heard"),
+    # a mirror is fetched
+    Row("mirror.created", "mirror", "an empty mirror"),
+    Row("mirror.locked", "mirror", "the locks of a fetch that never began"),
+    Row("mirror.started", "mirror", "a git that fetches for nobody"),
+    Row("mirror.fetched", "mirror", "a mirror whose HEAD and whose project know nothing of what came"),
+    Row("mirror.head_moved", "mirror", "a whole mirror, and nobody was told what changed"),
     # an export
     Row("export.file", "run", "an empty directory under a temporary name"),
     Row("export.file:3", "run", "half a snapshot under a temporary name"),
