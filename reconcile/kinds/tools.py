@@ -23,7 +23,7 @@ class HTTPConfig(WireModel):
     """The request that a call becomes."""
 
     endpoint: str = Field(max_length=2048, pattern=ENDPOINT_PATTERN, description="URL of the tool.")
-    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"] = Field("POST", description="Method of the request.")
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"] | None = Field(None, description="Method of the request; POST when not set.")
     headers: dict[str, LongText] = Field(default_factory=dict, max_length=64, description="More headers of the request.")
 
 

@@ -17,7 +17,7 @@ from reconcile.kinds.crds import crd
 from tests.apiserver.binary import BinaryMissing, programs
 from tests.apiserver.control_plane import ControlPlane, started
 
-REAL = (pytest.mark.slow, pytest.mark.timeout(120, func_only=True))
+REAL = [pytest.mark.slow, pytest.mark.timeout(120, func_only=True)]
 """Marks of a test on a real API server: building it, in a fixture, may take minutes and has a limit of its own."""
 NAMESPACES = ("arena", "n0", "n1")
 _KEPT: tuple[ResourceKind, ...] = (NAMESPACE, EVENT, LEASE)
