@@ -43,11 +43,9 @@ class Probe:
         """Close what is open."""
         self._redis.close()
 
-    def sample(self, seconds: float, pushes: int, worker_bytes: int) -> Sample:
-        """Return what there is now. `seconds` have passed, `pushes` were made, `worker_bytes` is what the largest worker was seen to have."""
-        values = {"seconds": seconds, "pushes": float(pushes)}
-        values |= self._processes()
-        values |= {"worker.rss": float(worker_bytes)}
+    def sample(self, account: Mapping[str, float]) -> Sample:
+        """Return what there is now, after what the caller itself has counted."""
+        values = {**account, **self._processes()}
         values |= {f"disk.{part}": float(size) for part, size in disk_use(self._installation.state.root).items()}
         values |= self._of_redis()
         values |= self._of_store()
