@@ -4,6 +4,7 @@ Owns the limits of a body. Must not know what it means.
 """
 
 import asyncio
+import contextlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
@@ -34,6 +35,7 @@ class BodyLimits:
     max_bytes: int = 25 * 1024 * 1024
     early_bytes: int = 1024 * 1024
     deadline_s: float = 10.0
+    skip_s: float = 1.0
     held_bytes: int = 64 * 1024 * 1024
     free_bytes: int = 64 * 1024
     retry_after_s: int = 10
@@ -75,8 +77,7 @@ class Intake:
             Refused: 413: larger than `max_bytes`; 408: too slow; 429: too many large ones at once.
             SenderGone: the connection was closed first.
         """
-        length = headers.get("content-length", "")
-        if _NUMBER.fullmatch(length) and int(length) > max_bytes:
+        if _declared(headers) > max_bytes:
             raise _too_large(max_bytes)
         room = _Room()
         try:
@@ -101,15 +102,15 @@ class Intake:
             ) from error
         return bytes(data)
 
-    async def skip(self, incoming: Incoming) -> None:
+    async def skip(self, incoming: Incoming, headers: Headers) -> None:
         """Read what is left of a small body that nobody wants, so that its sender gets the answer rather than a broken connection."""
         left = self.limits.free_bytes
-        try:
-            async with asyncio.timeout(1):
+        if _declared(headers) > left:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.limits.skip_s):
                 while not incoming.complete and left > 0:
                     left -= len(await incoming.portion())
-        except TimeoutError:
-            return
 
     def _hold(self, more: int) -> None:
         if self._held_bytes + more > self.limits.held_bytes:
@@ -146,6 +147,12 @@ def is_form(headers: Headers, *, forms: bool) -> bool:
     raise Refused(
         HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"cannot read the delivery: its content type is not {known}", hint=f"choose {JSON} at the git host"
     )
+
+
+def _declared(headers: Headers) -> int:
+    """Return the length that a body says it has, 0 when it says none."""
+    length = headers.get("content-length", "")
+    return int(length) if _NUMBER.fullmatch(length) else 0
 
 
 def _too_large(max_bytes: int) -> Refused:

@@ -76,7 +76,7 @@ class Receiver:
         try:
             response = await self._answer(scope, incoming, findings)
             if not incoming.complete:
-                await self._intake.skip(incoming)
+                await self._intake.skip(incoming, Headers(scope=scope))
         except SenderGone:
             return
         if not incoming.complete:

@@ -62,6 +62,7 @@ def _credentials(headers: Headers) -> str:
     if scheme.lower() != "basic":
         return ""
     try:
-        return base64.b64decode(value.strip(), validate=True).decode("latin-1")
+        credentials = base64.b64decode(value.strip(), validate=True).decode("latin-1")
     except (binascii.Error, ValueError):
         return ""
+    return credentials if ":" in credentials else ""
