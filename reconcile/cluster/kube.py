@@ -13,7 +13,7 @@ from typing import Any, Final
 from foundation.clock import Clock
 from reconcile.cluster.kube_access import Access
 from reconcile.cluster.kube_errors import About
-from reconcile.cluster.kube_session import Request, Session
+from reconcile.cluster.kube_session import SILENCE_S, Request, Session
 from reconcile.cluster.kube_urls import collection_path, object_path, selection
 from reconcile.cluster.kube_watch import Watch, without_managers
 from reconcile.cluster.port import PAGE, Fields, Labels, Listing, Object, ObjectKey, ResourceKind, WatchEvent, kind_of
@@ -34,10 +34,10 @@ class KubeCluster:
     an error, never dropped in silence. A namespace must exist: creating in one that does not is NotFound.
     """
 
-    def __init__(self, access: Access, clock: Clock, *, dice: random.Random | None = None) -> None:
+    def __init__(self, access: Access, clock: Clock, *, dice: random.Random | None = None, silence_s: float = SILENCE_S) -> None:
         self._clock = clock
         self._dice = dice or random.Random()  # noqa: S311 - spreads load, guards nothing
-        self._session = Session(access, clock, dice=self._dice)
+        self._session = Session(access, clock, dice=self._dice, silence_s=silence_s)
 
     async def close(self) -> None:
         """End all watches and connections. Closing twice is fine; every other call then raises StoreUnavailable."""

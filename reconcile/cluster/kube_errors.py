@@ -25,7 +25,7 @@ from reconcile.errors import (
 )
 
 _MAX_MESSAGE = 1024
-_STRANGER = re.compile(r'(?:unknown|duplicate) field "([^"]+)"')
+_STRANGER = re.compile(r'((?:unknown|duplicate) field "([^"]+)")')
 _TOO_LARGE = ("request is too large", "trying to send message larger than max")
 _TOO_LARGE_CODE = 413
 _PLAIN: Mapping[int, tuple[type[ClusterError], str]] = {
@@ -95,7 +95,7 @@ def _field_errors(status: Mapping[str, Any], message: str) -> Sequence[FieldErro
     errors = [
         FieldError(str(cause.get("field", "")), str(cause.get("message", "")), str(cause.get("reason", "FieldValueInvalid"))) for cause in causes
     ]
-    errors = errors or [FieldError(path, f'unknown field "{path}"') for path in _STRANGER.findall(message)]
+    errors = errors or [FieldError(path, said) for said, path in _STRANGER.findall(message)]
     return [*dict.fromkeys(errors)] or [FieldError("", message)]
 
 

@@ -36,7 +36,6 @@ MAX_IN_FLIGHT = 16
 """Requests at once, watches apart: a burst of reconciles must not become a burst of TLS handshakes, or use up our share of the server."""
 
 _REQUEST = aiohttp.ClientTimeout(total=60.0, sock_connect=20.0)
-_STREAM = aiohttp.ClientTimeout(total=None, sock_connect=20.0, sock_read=SILENCE_S)
 _TLS_FIELDS = ("host", "ssl_ca_cert", "ca_cert_data", "cert_file", "key_file", "verify_ssl", "tls_server_name", "proxy")
 _TOO_MANY = 429
 _UNAUTHORIZED = 401
@@ -93,13 +92,15 @@ class Session:
     ten times within a minute. Where it refuses our credentials, they are read again and the request is repeated once.
     """
 
-    def __init__(self, access: Access, clock: Clock, *, dice: random.Random | None = None) -> None:
+    def __init__(self, access: Access, clock: Clock, *, dice: random.Random | None = None, silence_s: float = SILENCE_S) -> None:
         self._access = access
+        self._stream = aiohttp.ClientTimeout(total=None, sock_connect=20.0, sock_read=silence_s)
         self._clock = clock
         self._dice = dice or random.Random()  # noqa: S311 - spreads load, guards nothing
         self._connection: _Connection | None = None
         self._connecting = asyncio.Lock()
         self._in_flight = asyncio.Semaphore(MAX_IN_FLIGHT)
+        self._streams: set[aiohttp.ClientResponse] = set()
         self._closed = False
 
     @property
@@ -111,6 +112,8 @@ class Session:
         """End all streams and connections. Closing twice is fine; every other call then raises StoreUnavailable."""
         self._closed = True
         connection, self._connection = self._connection, None
+        for stream in self._streams:  # whoever reads one would otherwise not hear of it
+            stream.content.set_exception(aiohttp.ClientConnectionError("the connection is closed"))
         if connection is not None:
             await connection.http.close()
 
@@ -129,7 +132,7 @@ class Session:
             if wait_s is None:
                 return self._checked(request.about, answer, body)
             waited += wait_s
-            if waited > MAX_WAIT_S:
+            if waited > MAX_WAIT_S or tries == MAX_TRIES:
                 break
             _log.info("kube.throttled", about=str(request.about), status=answer.status, wait_s=wait_s, tries=tries)
             await self._clock.sleep(wait_s * (1 + self._dice.random() / 10))
@@ -141,12 +144,16 @@ class Session:
 
         Raises:
             ClusterError: the server refused.
-            StoreUnavailable: the connection broke, or was silent for 75 s; also while lines are read.
+            StoreUnavailable: the connection broke, or was silent for `silence_s`; also while lines are read.
         """
-        async with self._answer(request, _STREAM) as answer:
+        async with self._answer(request, self._stream) as answer:
             if answer.status >= _FAILURE:
                 raise error_of(request.about, answer.status, await _read(answer, request.about))
-            yield _split(answer, request.about)
+            self._streams.add(answer)
+            try:
+                yield _split(answer, request.about)
+            finally:
+                self._streams.discard(answer)
 
     def _checked(self, about: About, answer: aiohttp.ClientResponse, body: bytes) -> Any:
         if answer.status >= _FAILURE:
@@ -170,7 +177,7 @@ class Session:
             try:
                 yield answer
             finally:
-                answer.close() if limits is _STREAM else answer.release()
+                answer.close() if limits is self._stream else answer.release()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             cause = str(error) or type(error).__name__
             raise StoreUnavailable(f"cannot {request.about}: the API server does not answer: {cause}") from error

@@ -67,29 +67,31 @@ class Watch:
             StoreUnavailable: it reports a failure that a resumed watch would only meet again; list again.
         """
         while not self._session.closed:
-            began, is_silent = self._clock.monotonic(), True
             async with aclosing(self._once(version)) as events:
                 async for event_type, obj in events:
                     if event_type == "ERROR":
                         raise error_of(self._request.about, int(obj.get("code", 500)), json.dumps(obj).encode())
-                    version, is_silent = obj["metadata"]["resourceVersion"], False
+                    version = obj["metadata"]["resourceVersion"]
                     if event_type in _TYPES:
                         yield WatchEvent(_TYPES[event_type], without_managers(obj))
-            if is_silent and self._clock.monotonic() - began < BRIEF_S and not self._session.closed:
-                await self._clock.sleep(self._backoff.delay_s())
 
     async def _once(self, version: str) -> AsyncGenerator[tuple[str, Object], None]:
-        """Yield what one connection tells, errors and bookmarks included, until it ends or breaks."""
+        """Yield what one connection tells, errors and bookmarks included, until it ends or breaks; one that was of no use is followed by a delay."""
+        began, was_useful = self._clock.monotonic(), False
         try:
             async with self._session.lines(self._from(version)) as lines:
                 async for line in lines:
+                    was_useful = True
                     yield _decoded(line)
+            was_useful = was_useful or self._clock.monotonic() - began > BRIEF_S
         except Unauthorized:
             raise
         except StoreUnavailable as error:
-            if not self._session.closed:
-                _log.warning("watch.interrupted", error=error.message)
-                await self._clock.sleep(self._backoff.delay_s())
+            if self._session.closed:
+                return
+            _log.warning("watch.interrupted", error=error.message)
+        if not was_useful:
+            await self._clock.sleep(self._backoff.delay_s())
 
     def _from(self, version: str) -> Request:
         asked = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version}
