@@ -62,28 +62,40 @@ class Subscriptions:
         return [found for project in listing.items if (found := _subscription(project, host)) is not None]
 
     async def secret(self, subscription: Subscription) -> bytes:
-        """Return the secret without the line's end that an editor or `echo` leaves behind; never empty.
+        """Return the secret.
 
         Raises:
             SecretUnusable: there is none.
         """
         namespace, name, key = subscription.secret_place
         try:
-            data = (await self._cluster.get(SECRET, namespace, name)).get("data") or {}
-        except NotFound as error:
-            raise SecretUnusable(f"Secret '{name}' with the webhook's secret does not exist; create it with the key '{key}'") from error
-        if key not in data:
-            raise SecretUnusable(f"Secret '{name}' has no key '{key}' for the webhook's secret; add it")
-        value = _decoded(data, key).rstrip(b"\r\n")
-        if not value:
-            raise SecretUnusable(f"key '{key}' of Secret '{name}' is empty: no delivery is ever verified by it; set a long random value")
-        return value
+            secret = await self._cluster.get(SECRET, namespace, name)
+        except NotFound:
+            secret = None
+        return secret_value(secret, name, key)
 
     async def secret_of_nobody(self, namespace: str) -> bytes:
         """Return what proves nothing, after the look into the store that a real secret takes."""
         with contextlib.suppress(NotFound):
             await self._cluster.get(SECRET, namespace, NOBODYS_SECRET)
         return unknown_secret()
+
+
+def secret_value(secret: Object | None, name: str, key: str) -> bytes:
+    """Return the value of one key of a Secret, None when there is no Secret, without the line's end that an editor or `echo` leaves; never empty.
+
+    Raises:
+        SecretUnusable: there is none.
+    """
+    if secret is None:
+        raise SecretUnusable(f"Secret '{name}' with the webhook's secret does not exist; create it with the key '{key}'")
+    data = secret.get("data") or {}
+    if key not in data:
+        raise SecretUnusable(f"Secret '{name}' has no key '{key}' for the webhook's secret; add it")
+    value = _decoded(data, key).rstrip(b"\r\n")
+    if not value:
+        raise SecretUnusable(f"key '{key}' of Secret '{name}' is empty: no delivery is ever verified by it; set a long random value")
+    return value
 
 
 def unknown_secret() -> bytes:

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import hmac
+import json
 from collections.abc import Mapping
 
 import pytest
@@ -169,6 +170,17 @@ def test_what_we_sign_is_proven(flavour: str, hooks: Hooks) -> None:
     assert not host.is_proven(delivery(b"{}", headers), b"another")
     if host.proof(Headers(headers)) is Proof.BODY:
         assert not host.is_proven(delivery(b"[]", headers), secret)
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+async def test_our_sample_is_taken(hooks: Hooks, flavour: str) -> None:
+    """The sample that `arena hooks test` sends for a host is a push to the project's remote."""
+    host, secret = HOSTS[host_of(flavour)], secret_of(flavour)
+    await hooks.subscribe(host.name, URL, secret=secret)
+    sample = host.sample(URL)
+    body = json.dumps(sample.payload).encode()
+    headers = {**sample.headers, **host.sign(secret.encode(), body, hooks.clock.now())}
+    assert (await hooks.post(f"/hooks/{host.name}/team/prompts", body, headers)).status == 202
 
 
 @pytest.mark.parametrize("flavour", ["gitlab", "azure-devops"])
