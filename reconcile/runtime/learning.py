@@ -40,22 +40,26 @@ class LearningCluster:
 
     async def create(self, obj: Object, *, dry_run: bool = False) -> Object:
         """Store a new object (see `Cluster.create`)."""
-        new = await self._cluster.create(obj, dry_run=dry_run)
-        if not dry_run:
-            self._learn(kind_of(new), new)
+        if dry_run:
+            return await self._cluster.create(obj, dry_run=True)
+        new = await self._cluster.create(obj)
+        self._learn(kind_of(new), new)
         return new
 
     async def update(self, obj: Object, *, dry_run: bool = False) -> Object:
         """Replace an object (see `Cluster.update`)."""
-        update = self._cluster.update(obj, dry_run=dry_run)
-        return await self._written(kind_of(obj), ObjectKey.of(obj), update, dry_run=dry_run)
+        if dry_run:
+            return await self._cluster.update(obj, dry_run=True)
+        return await self._written(kind_of(obj), ObjectKey.of(obj), self._cluster.update(obj))
 
     async def patch(
         self, kind: ResourceKind, namespace: str | None, name: str, merge_patch: Object, *, resource_version: str | None = None, dry_run: bool = False
     ) -> Object:
         """Apply a merge patch (see `Cluster.patch`)."""
-        patch = self._cluster.patch(kind, namespace, name, merge_patch, resource_version=resource_version, dry_run=dry_run)
-        return await self._written(kind, ObjectKey(namespace or "", name), patch, dry_run=dry_run)
+        if dry_run:
+            return await self._cluster.patch(kind, namespace, name, merge_patch, resource_version=resource_version, dry_run=True)
+        patch = self._cluster.patch(kind, namespace, name, merge_patch, resource_version=resource_version)
+        return await self._written(kind, ObjectKey(namespace or "", name), patch)
 
     async def patch_status(
         self, kind: ResourceKind, namespace: str | None, name: str, status: Object, *, resource_version: str | None = None
@@ -78,7 +82,7 @@ class LearningCluster:
         """Yield changes (see `Cluster.watch`)."""
         return self._cluster.watch(kind, namespace, resource_version, labels=labels)
 
-    async def _written(self, kind: ResourceKind, key: ObjectKey, write: Awaitable[T], *, dry_run: bool = False) -> T:
+    async def _written(self, kind: ResourceKind, key: ObjectKey, write: Awaitable[T]) -> T:
         try:
             obj = await write
         except Invalid:
@@ -86,8 +90,6 @@ class LearningCluster:
         except BaseException:
             self._doubt(kind, key)
             raise
-        if dry_run:
-            return obj
         if obj is None:
             self._doubt(kind, key)
         else:
