@@ -17,11 +17,15 @@ from gitops.errors import GitFailed, RefNotFound, SnapshotUnexportable, StorageF
 from gitops.object_reader import ObjectReader
 from gitops.snapshot_disk import open_directory, remove_tree, sync_file_system
 from gitops.snapshot_manifest import Manifest, ManifestHeader, StoredEntry, digest_of, read_manifest, write_manifest
+from gitops.snapshot_nearest import nearest
 from gitops.snapshot_store import SnapshotStore
 from gitops.snapshot_verify import Found, Inode, Verification, algorithm_of, first_difference
 from gitops.snapshot_writer import ExportAbandoned, Previous, TreeWriter
 from gitops.storage_errors import storage_failure
 from gitops.tree_rules import Kind, KnownTree, SnapshotLimits, TreeEntry, read_tree, size_violation
+
+NEAREST_OF = 8
+"""Among so many of the newest snapshots the nearest is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,7 @@ class Export:
             raise UnknownProject(f"{self._cannot}: it has no repository")
         with ObjectReader(self.repository) as reader:
             tree = self._tree_of_commit(reader)
-            previous = self.store.newest()
+            previous = self._nearest(tree)
             known = None if previous is None else KnownTree(previous.header.tree, [stored.entry for stored in previous.entries])
             reading = read_tree(reader, tree, self.limits, known)
             if reading.violations:
@@ -82,6 +86,24 @@ class Export:
                 if adopted is not None:
                     return adopted
             return self._write(reader, _Plan(tree, reading.entries, previous))
+
+    def _nearest(self, tree: str) -> Manifest | None:
+        """Return the snapshot to share files with: of the newest ones that which differs least, otherwise the newest that can be read."""
+        newest = self.store.newest(NEAREST_OF + 1)
+        headers = [header for header in newest if header.commit != self.commit][:NEAREST_OF]  # a damaged one of its own is no source
+        if headers:
+            headers.insert(0, headers.pop(self._nearest_of([header.tree for header in headers], tree)))
+        manifests = (read_manifest(self.store.manifest(header.commit)) for header in headers if self.store.is_present(header.commit))
+        return next((manifest for manifest in manifests if manifest is not None), None)
+
+    def _nearest_of(self, trees: Sequence[str], tree: str) -> int:
+        if tree in trees or len(set(trees)) == 1:
+            return trees.index(tree) if tree in trees else 0
+        try:
+            with ObjectReader(self.repository) as reader:  # its own, since a tree that is missing leaves it amid an answer
+                return nearest(reader, tree, trees)
+        except GitFailed:
+            return 0
 
     def _tree_of_commit(self, reader: ObjectReader) -> str:
         found = reader.kind(self.commit)
@@ -102,7 +124,7 @@ class Export:
         if found.tree_id != tree:
             self.store.quarantine(self.commit)
             return None
-        return self._record(Manifest(self._header(tree, found, check.pointers), _ordered(found)), written=0)
+        return self._record(Manifest(self._header(tree, found, check.pointers), found.root, _ordered(found)), written=0)
 
     def _write(self, reader: ObjectReader, plan: "_Plan") -> Exported:
         temporary = self.store.temporary(self.commit)
@@ -140,7 +162,7 @@ class Export:
             )
         writer.seal(plan.entries)
         pointers = check.pointers | _known_pointers(plan.previous)
-        return Manifest(self._header(plan.tree, found, pointers), _ordered(found)), len(missing)
+        return Manifest(self._header(plan.tree, found, pointers), found.root, _ordered(found)), len(missing)
 
     def _link(self, writer: TreeWriter, plan: "_Plan") -> dict[str, StoredEntry]:
         if plan.previous is None:

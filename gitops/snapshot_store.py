@@ -5,6 +5,7 @@ killed export), `.trash/` and `.quarantine/`. Blocking, and everything that chan
 commits are needed.
 """
 
+import itertools
 import os
 import secrets
 from collections.abc import Iterable
@@ -14,7 +15,7 @@ from foundation.crash import crash_point
 from foundation.files import TEMPORARY_PREFIX, sync_directory
 from gitops.content import is_full_commit
 from gitops.snapshot_disk import remove_tree, set_aside
-from gitops.snapshot_manifest import Manifest, ManifestHeader, StoredEntry, read_header, read_manifest
+from gitops.snapshot_manifest import ManifestHeader, StoredEntry, read_header, read_manifest, read_outline
 from gitops.tree_rules import Kind
 
 _MANIFEST_SUFFIX = ".jsonl"
@@ -38,11 +39,14 @@ class SnapshotStore:
         return self._manifests / f"{commit}{_MANIFEST_SUFFIX}"
 
     def header(self, commit: str) -> ManifestHeader | None:
-        """Return the header of a snapshot that is there, with its manifest; None otherwise. Reads one line and looks at one name."""
-        header = read_header(self.manifest(commit))
-        if header is None or header.commit != commit or not self.is_present(commit):
+        """Return the header of a snapshot that is there, with its manifest, and in which no name came or went; None otherwise.
+
+        Reads two lines and looks at the directories, at no file.
+        """
+        outline = read_outline(self.manifest(commit))
+        if outline is None or outline.header.commit != commit or not outline.fits(self.snapshot(commit)):
             return None
-        return header
+        return outline.header
 
     def is_present(self, commit: str) -> bool:
         """Say whether the snapshot's directory is there, with or without a manifest."""
@@ -68,13 +72,10 @@ class SnapshotStore:
         aged = [(self._exported_ns(name), name) for name in names if self.is_present(name)]
         return [name for _, name in sorted(aged, reverse=True)]
 
-    def newest(self) -> Manifest | None:
-        """Return the manifest of the newest snapshot that is there, to share its files with the next."""
-        for commit in self.commits():
-            manifest = read_manifest(self.manifest(commit))
-            if manifest is not None and manifest.header.commit == commit:
-                return manifest
-        return None
+    def newest(self, count: int) -> list[ManifestHeader]:
+        """Return the headers of the newest snapshots that have one, the newest first."""
+        headers = (read_header(self.manifest(commit)) for commit in self.commits())
+        return list(itertools.islice((header for header in headers if header is not None), count))
 
     def discard(self, commits: Iterable[str]) -> None:
         """Take snapshots out of sight, durably; `empty_trash` removes them. Manifests without a snapshot go too."""

@@ -28,10 +28,15 @@ Inode = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What lies on disk: the id of the whole tree and every path in it (in no particular order)."""
+    """What lies on disk: the root, with the id of the whole tree, and every path in it (in no particular order)."""
 
-    tree_id: str
+    root: StoredEntry
     entries: tuple[StoredEntry, ...]
+
+    @property
+    def tree_id(self) -> str:
+        """The id of the whole tree."""
+        return self.root.entry.object_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,7 @@ class Verification:
         entries: list[StoredEntry] = []
         return Found(self._directory(root, "", entries), tuple(entries))
 
-    def _directory(self, descriptor: int, path: str, entries: list[StoredEntry]) -> str:
+    def _directory(self, descriptor: int, path: str, entries: list[StoredEntry]) -> StoredEntry:
         lines: list[tuple[bytes, bytes]] = []
         prefix = f"{path}/" if path else ""
         with os.scandir(descriptor) as found:
@@ -73,15 +78,15 @@ class Verification:
             line = stored.entry.mode.encode() + b" " + raw + b"\0" + bytes.fromhex(stored.entry.object_id)
             lines.append((raw + b"/" if is_directory else raw, line))
         lines.sort()
-        return self._object_id("tree", b"".join(line for _, line in lines))
+        object_id = self._object_id("tree", b"".join(line for _, line in lines))
+        return StoredEntry(self._entry(path, Kind.DIRECTORY, object_id), 0, os.fstat(descriptor).st_mtime_ns)
 
     def _subdirectory(self, above: int, name: str, path: str, entries: list[StoredEntry]) -> StoredEntry:
         descriptor = os.open(name, DIRECTORY_FLAGS, dir_fd=above)
         try:
-            object_id = self._directory(descriptor, path, entries)
+            return self._directory(descriptor, path, entries)
         finally:
             os.close(descriptor)
-        return StoredEntry(self._entry(path, Kind.DIRECTORY, object_id), 0, 0)
 
     def _file(self, above: int, name: str, path: str) -> StoredEntry:
         try:

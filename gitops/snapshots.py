@@ -8,7 +8,7 @@ still need.
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -31,6 +31,8 @@ from gitops.uninterrupted import UninterruptedThreads
 __all__ = ["DEFAULT_LIMITS", "Snapshot", "SnapshotLimits", "SnapshotUsage", "Snapshots"]
 
 DEFAULT_LIMITS = SnapshotLimits()
+
+SCRUB_EVERY_S = 3600.0
 
 _THREADS = 4
 
@@ -66,6 +68,14 @@ class SnapshotUsage:
     bytes: int
 
 
+@dataclass(slots=True)
+class _Scrubbing:
+    """When the next snapshot of a project is read in full, and which ones were, the last read last."""
+
+    due_s: float
+    read: list[str] = field(default_factory=list)
+
+
 class Snapshots:
     """Export, find, retain and check the snapshots of every project on a content volume.
 
@@ -74,14 +84,17 @@ class Snapshots:
 
     def __init__(self, volume: ContentVolume, clock: Clock | None = None) -> None:
         self._volume = volume
-        self._locks = ProjectLocks(clock or SystemClock())
+        self._clock = clock or SystemClock()
+        self._locks = ProjectLocks(self._clock)
         self._threads = UninterruptedThreads(_THREADS, "snapshots")
         self._usage: dict[ProjectKey, tuple[frozenset[str], SnapshotUsage]] = {}
+        self._scrubbing: dict[ProjectKey, _Scrubbing] = {}
 
     async def export(self, project: ProjectKey, commit: str, limits: SnapshotLimits = DEFAULT_LIMITS) -> Snapshot:
         """Make the snapshot of a commit, or find it. Idempotent; a second exporter waits for the first and finds its work.
 
-        Bytes are the blobs' own: no attribute, filter or line ending changes them. Files unchanged since the newest snapshot are hard links to it.
+        Bytes are the blobs' own: no attribute, filter or line ending changes them. Files unchanged since the nearest snapshot are hard links to it. A
+        snapshot in which a name came or went is read in full, and made again unless it is the commit's all the same.
 
         Raises:
             UnknownProject: the project has no repository.
@@ -99,7 +112,7 @@ class Snapshots:
         return self._snapshot(project, exported.header, exported.written)
 
     async def find(self, project: ProjectKey, commit: str) -> Snapshot | None:
-        """Return the snapshot of a commit if it is there. Cheap: one line is read and one name looked at; `scrub` reads everything.
+        """Return the snapshot of a commit if it is there and no name in it came or went. Cheap: it looks at directories; `scrub` reads everything.
 
         Raises:
             StorageFailed: the content volume cannot be read.
@@ -142,17 +155,38 @@ class Snapshots:
             StorageFailed: a snapshot cannot be read or set aside.
         """
         store = self._store(project)
-        what = f"check the snapshots of project '{project.name}'"
         known: dict[Inode, str] = {}
-        bad: list[str] = []
-        commits = await self._blocking(what, store.commits)
-        for commit in commits:
-            async with self._locked(project, what):
-                sound = await self._blocking(what, partial(_check, store, commit, known))
-            if not sound:
-                bad.append(commit)
-                _log.warning("snapshot set aside", project=str(project), commit=commit)
-        return bad
+        commits = await self._blocking(_checking(project), store.commits)
+        return [commit for commit in commits if not await self._check(project, commit, known)]
+
+    async def scrub_next(self, project: ProjectKey) -> str | None:
+        """Read one snapshot in full, the one that this process has not read for longest; at most one an hour, the first an hour after the first call.
+
+        Return its commit if it was bad and set aside, as `scrub` does.
+
+        Raises:
+            StorageFailed: the snapshot cannot be read or set aside.
+        """
+        now = self._clock.monotonic()
+        scrubbing = self._scrubbing.setdefault(project, _Scrubbing(now + SCRUB_EVERY_S))
+        if now < scrubbing.due_s:
+            return None
+        scrubbing.due_s = now + SCRUB_EVERY_S
+        commits = await self._blocking(_checking(project), self._store(project).commits)
+        scrubbing.read = [commit for commit in scrubbing.read if commit in commits]
+        unread = [commit for commit in commits if commit not in scrubbing.read]
+        for commit in (unread or scrubbing.read)[:1]:
+            scrubbing.read = [*(other for other in scrubbing.read if other != commit), commit]
+            return None if await self._check(project, commit, {}) else commit
+        return None
+
+    async def _check(self, project: ProjectKey, commit: str, known: dict[Inode, str]) -> bool:
+        what = _checking(project)
+        async with self._locked(project, what):
+            sound = await self._blocking(what, partial(_check, self._store(project), commit, known))
+        if not sound:
+            _log.warning("snapshot set aside", project=str(project), commit=commit)
+        return sound
 
     async def unsound(self, project: ProjectKey, *, newest: int | None = None) -> list[str]:
         """Read the newest snapshots in full, all of them for None, and return the commits of those that are not what their manifest says.
@@ -162,8 +196,7 @@ class Snapshots:
         Raises:
             StorageFailed: a snapshot cannot be read.
         """
-        store = self._store(project)
-        what = f"check the snapshots of project '{project.name}'"
+        store, what = self._store(project), _checking(project)
         known: dict[Inode, str] = {}
         commits = (await self._blocking(what, store.commits))[:newest]
         return [commit for commit in commits if not await self._blocking(what, partial(_is_sound, store, commit, known))]
@@ -181,6 +214,7 @@ class Snapshots:
         async with self._locked(project, what):
             await self._blocking(what, partial(remove_tree, sources))
         self._usage.pop(project, None)
+        self._scrubbing.pop(project, None)
 
     async def set_head(self, project: ProjectKey, commit: str) -> None:
         """Record the commit of the default branch's newest snapshot in the HEAD file; writes nothing when it is recorded already.
@@ -237,6 +271,10 @@ class Snapshots:
     async def _blocking(self, what: str, work: Callable[[], _T]) -> _T:
         with storage(what):
             return await self._threads.run(work)
+
+
+def _checking(project: ProjectKey) -> str:
+    return f"check the snapshots of project '{project.name}'"
 
 
 def _check(store: SnapshotStore, commit: str, known: dict[Inode, str]) -> bool:
