@@ -16,7 +16,8 @@ from reconcile.cluster.port import ARENA_PROJECT, Cluster
 from reconcile.errors import NotFound
 from reconcile.kinds.names import ALLOW_FORCE
 from reconcile.kinds.project import ArenaProjectSpec
-from reconcile.run.source import snapshot_limits
+from reconcile.project.identity import answers, remote_url
+from reconcile.project.limits import snapshot_limits
 
 
 class LocalAccess:
@@ -38,12 +39,12 @@ class LocalAccess:
         return bool(offered) and hmac.compare_digest(offered.encode(), self._token.encode())
 
     async def authorize_git(self, headers: Mapping[str, str], namespace: str, project: str, *, write: bool) -> Access:
-        """Say what a git client may do with a project's repository.
+        """Say what a git client may do with a project's repository. A mirror is read like a hosted one: whoever may see its runs may see its source.
 
         Raises:
             Unauthenticated: no token, or another one.
-            UnknownProject: no such project, or it has no repository of its own.
-            Forbidden: the project is being deleted and takes no push.
+            UnknownProject: no such project, or nothing of its remote has been fetched.
+            Forbidden: the project takes no push: it is being deleted, or is a mirror.
         """
         scheme, value = _credentials(headers)
         if not (self.admits(headers) or (scheme == "basic" and self._is_token(_password(value)))):
@@ -58,6 +59,11 @@ class LocalAccess:
             ) from error
         if write and "deletionTimestamp" in found["metadata"]:
             raise Forbidden(f"cannot push to project '{project}': it is being deleted")
+        remote = remote_url(found)
+        if write and remote:
+            raise Forbidden(f"cannot push to project '{project}': it mirrors {remote}", hint=f"push there; `arena sync {project}` fetches it at once")
+        if not answers(found):
+            raise UnknownProject(f"cannot read project '{project}': {remote} has not been fetched", hint=f"`arena describe ap {project}` says why")
         spec = ArenaProjectSpec.model_validate(found["spec"])
         force = (found["metadata"].get("annotations") or {}).get(ALLOW_FORCE) == "true"
         remedy = f"merge instead, or annotate the project with {ALLOW_FORCE}=true"

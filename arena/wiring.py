@@ -30,7 +30,9 @@ from engine.queue.redis import RedisWorkQueue
 from engine.version import ENGINE_VERSION
 from foundation.clock import Clock, SystemClock
 from gitops.content import ContentVolume, ProjectKey
+from gitops.mirrors import Mirrors
 from gitops.processes import check_git
+from gitops.remote_addresses import AddressPolicy, Network
 from gitops.repositories import Repositories
 from gitops.smart_http import SmartHTTP
 from gitops.snapshots import Snapshots
@@ -41,7 +43,7 @@ from reconcile.control_plane import ControlPlane, Reconcilers
 from reconcile.errors import NotFound
 from reconcile.job import JobReconciler
 from reconcile.kinds.admission import admit, admit_status
-from reconcile.project import ProjectReconciler
+from reconcile.project import ProjectReconciler, ProjectWorld
 from reconcile.run import RunReconciler, RunWorld
 from reconcile.sweep import Sweep
 from reconcile.sync_requests import SyncRequests
@@ -51,12 +53,16 @@ SHUTDOWN_S = 3
 
 @dataclass(frozen=True, slots=True)
 class LocalSettings:
-    """What a person may choose of a local installation. `redis_url` "" starts a queue server of our own."""
+    """What a person may choose of a local installation. `redis_url` "" starts a queue server of our own.
+
+    `allowed_networks`: where remotes of external projects may be, besides public addresses.
+    """
 
     host: str
     port: int
     max_workers: int
     redis_url: str = ""
+    allowed_networks: tuple[Network, ...] = ()
 
 
 class LocalArena:
@@ -102,6 +108,7 @@ class LocalArena:
     async def _serve(self, parts: "_Parts", listener: socket.socket, ready: Callable[[str], None]) -> None:
         volume = ContentVolume(self._state.content)
         repositories, snapshots = Repositories(volume, self._clock), Snapshots(volume, self._clock)
+        mirrors = Mirrors(repositories, self._clock, addresses=AddressPolicy(self._settings.allowed_networks))
         access = LocalAccess(parts.cluster, self._state.token())
         git = SmartHTTP(repositories, authorize=access.authorize_git, on_change=Announcer(parts.cluster).announce)
         stopping = asyncio.Event()
@@ -112,6 +119,8 @@ class LocalArena:
         world = RunWorld(
             repositories,
             snapshots,
+            mirrors,
+            SyncRequests(parts.cluster),
             volume,
             parts.queue,
             image=f"arena:{ENGINE_VERSION}",
@@ -134,9 +143,10 @@ class LocalArena:
                     task.cancel()
         finally:
             await runner.stop()
+            mirrors.close()
 
     def _control_plane(self, parts: "_Parts", world: RunWorld) -> ControlPlane:
-        project = ProjectReconciler(world.repositories, world.snapshots, world.volume, f"{parts.url}/git")
+        project = ProjectReconciler(ProjectWorld(world.repositories, world.snapshots, world.mirrors, f"{parts.url}/git"))
         reconcilers = Reconcilers(project, JobReconciler(world.repositories, world.volume), RunReconciler(world))
         return ControlPlane(parts.cluster, reconcilers, self._clock)
 

@@ -5,17 +5,20 @@ Owns which changes concern which reconciler, and that they share their informers
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from foundation.clock import Clock
-from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, JOB, Cluster, ResourceKind
+from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, JOB, SECRET, Cluster, ResourceKind
 from reconcile.keeping import KEEPING
-from reconcile.mapping import jobs_of_project, project_of_ended_run, runs_of_project
+from reconcile.mapping import jobs_of_project, project_of_ended_run, projects_of_secret, runs_of_project
 from reconcile.runtime.cache import Known
 from reconcile.runtime.controller import DEFAULT_OPTIONS, Controller, ControllerOptions
 from reconcile.runtime.informers import Informers
 from reconcile.runtime.reconciler import Reconciler
 from reconcile.runtime.reflector import Mapper, by_owner
+
+WORKERS: Mapping[ResourceKind, int] = {ARENA_PROJECT: 16}
+"""Passes of a kind at once, where the usual number will not do: one of a project may wait for somebody else's host, and pushes to hosted ones must not wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,14 @@ class ControlPlane:
         self.informers = Informers(cluster, clock, KEEPING, namespace=namespace)
         owns = _owns(self.informers)
         self.controllers: Mapping[ResourceKind, Controller] = {
-            reconciler.kind: Controller(cluster, reconciler, clock=clock, owns=owns[reconciler.kind], informers=self.informers, options=options)
+            reconciler.kind: Controller(
+                cluster,
+                reconciler,
+                clock=clock,
+                owns=owns[reconciler.kind],
+                informers=self.informers,
+                options=replace(options, workers=WORKERS.get(reconciler.kind, options.workers)),
+            )
             for reconciler in (reconcilers.project, reconcilers.job, reconcilers.run)
         }
 
@@ -68,7 +78,7 @@ class ControlPlane:
 
 def _owns(known: Known) -> Mapping[ResourceKind, Sequence[tuple[ResourceKind, Mapper]]]:
     return {
-        ARENA_PROJECT: [(ARENA_RUN, project_of_ended_run)],
+        ARENA_PROJECT: [(ARENA_RUN, project_of_ended_run), (SECRET, projects_of_secret(known))],
         ARENA_JOB: [(ARENA_RUN, by_owner(ARENA_JOB)), (ARENA_PROJECT, jobs_of_project(known))],
         ARENA_RUN: [(JOB, by_owner(ARENA_RUN)), (ARENA_PROJECT, runs_of_project(known))],
     }

@@ -43,25 +43,35 @@ class JobReconciler:
         runs = await JobRuns.of(scope)
         runs.show(scope.status)
         _check(scope.obj["spec"], spec)
+        trouble: Stalled | None = None
         if spec.suspend:
             await self._suspend(scope)
         else:
-            await self._start(scope, runs, spec)
+            trouble = await self._start(scope, runs, spec)
         runs.show(scope.status)
         # Written before anything goes: a run that is pruned before the job knows of it would be started again.
         await scope.save()
         crash_point("start.status_written")
         await prune(scope, runs, spec, self._volume)
+        if trouble is not None:
+            raise trouble
         if spec.suspend:
             return Done(JobReason.SUSPENDED, "suspended: no run starts until spec.suspend is false")
         return Done(JobReason.SCHEDULED)
 
-    async def _start(self, scope: Pass, runs: JobRuns, spec: ArenaJobSpec) -> None:
+    async def _start(self, scope: Pass, runs: JobRuns, spec: ArenaJobSpec) -> Stalled | None:
+        """Start the runs that are due; return what keeps pushes from starting any, which is said when all else is done."""
+        if not scope.status.get("lastRunRef") or (spec.on_push is not None and "lastPush" not in scope.status):
+            await runs.refresh()  # what a job does at first sight is decided by what the store holds
         await self._start_first(scope, runs)
         await self._start_requested(scope, runs)
         if spec.on_push is not None:
             project = ProjectKey(scope.key.namespace, spec.source_ref.name)
-            await PushWatch(scope, runs, self._repositories, project).look(spec, spec.on_push)
+            try:
+                await PushWatch(scope, runs, self._repositories, project).look(spec, spec.on_push)
+            except Stalled as error:
+                return error
+        return None
 
     async def _suspend(self, scope: Pass) -> None:
         scope.status.pop("nextScheduleTime", None)

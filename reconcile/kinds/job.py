@@ -30,6 +30,8 @@ from reconcile.kinds.wire import (
 
 DEFAULT_TTL_SECONDS: Final = 3600
 DEFAULT_CONFIDENCE: Final = 0.95
+MAX_WATCHED: Final = 2000
+"""So many branches a job can watch by `onPush.branches`: `status.lastPush` names each of them."""
 ARENA_FILE_PATTERN: Final = r"^[^*?\[]+$"
 
 ArenaFile = Annotated[str, Field(max_length=1024, pattern=ARENA_FILE_PATTERN)]
@@ -229,7 +231,10 @@ class ArenaJobStatus(StatusModel):
     last_run_ref: RunReference | None = Field(None, description="The run created last.")
     last_schedule_time: Timestamp | None = Field(None, description="Last tick that was acted on.")
     next_schedule_time: Timestamp | None = Field(None, description="Next tick; none while suspended.")
-    last_push: list[LastPush] = Field(default_factory=list, max_length=256, description="Per ref, the commit that was compared last.")
+    last_push: list[LastPush] = Field(default_factory=list, max_length=MAX_WATCHED, description="Per ref, the commit that was compared last.")
+    watched_branches: list[Glob] = Field(
+        default_factory=list, max_length=64, description="onPush.branches as of lastPush: what a new glob finds there starts no run."
+    )
     last_handled_run: PathText | None = Field(None, description="Last requested-run annotation that was answered.")
     observed_generation: int | None = Field(None, json_schema_extra={"format": "int64"}, description="Generation that this status speaks of.")
     conditions: Conditions = Field(default_factory=list, description="Ready, Reconciling, Stalled.")

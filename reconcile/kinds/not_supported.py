@@ -26,7 +26,6 @@ class NotSupported:
 
 
 TABLE: Final = (
-    NotSupported("ArenaProject", "spec.external"),
     NotSupported("ArenaProject", "spec.external.commitStatus"),
     NotSupported("ArenaProject", "spec.deploy.allowedRefs"),
     NotSupported("ArenaJob", "spec.type", "loadtest and datagen"),

@@ -157,6 +157,13 @@ class ProjectSnapshots(StatusModel):
     bytes: ByteCount = Field(0, description="Bytes on the volume; a file that snapshots share counts once.")
 
 
+class FetchFailure(StatusModel):
+    """The fetches that failed since the last good one."""
+
+    count: Count = Field(description="How many failed in a row.")
+    time: Timestamp = Field(description="When the last of them began.")
+
+
 class ProjectDisplay(StatusModel):
     """What the columns show."""
 
@@ -167,11 +174,15 @@ class ProjectDisplay(StatusModel):
 class ArenaProjectStatus(StatusModel):
     """What the project controller last saw."""
 
-    repository_url: str | None = Field(None, alias="repositoryURL", max_length=2048, description="Clone URL of a hosted repository.")
+    repository_url: str | None = Field(
+        None, alias="repositoryURL", max_length=2048, description="Clone URL of a hosted repository; of an external one, the remote that is mirrored."
+    )
     default_branch: RefName | None = Field(None, description="The branch that stands for the project.")
     head: ProjectHead | None = Field(None, description="The default branch's tip.")
-    last_fetch_time: Timestamp | None = Field(None, description="Last good look at the repository.")
+    last_fetch_time: Timestamp | None = Field(None, description="When the last good look at the repository began.")
     next_fetch_time: Timestamp | None = Field(None, description="When the remote is fetched next.")
+    fetch_failure: FetchFailure | None = Field(None, description="The fetches that failed since lastFetchTime; absent when the last one was good.")
+    credentials_version: ShortText | None = Field(None, description="resourceVersion of the Secret that the last fetch used.")
     last_handled_sync: PathText | None = Field(None, description="Last requested-sync annotation that was answered.")
     last_handled_adopt: PathText | None = Field(None, description="Last adopt annotation that was answered.")
     refs: ProjectRefs | None = Field(None, description="Branches and tags.")

@@ -52,14 +52,14 @@ class ProjectReason(Reason):
     AUTHENTICATION_FAILED = (
         "AuthenticationFailed",
         _PROJECT,
-        "the remote refuses the credentials",
+        "the Secret or one of its keys is missing, or the remote refuses the credentials",
         "Correct the Secret that spec.external.secretRef names.",
     )
     REMOTE_UNREACHABLE = (
         "RemoteUnreachable",
         _PROJECT,
-        "the remote cannot be reached",
-        "Check the URL and the network; it is fetched again at the next poll.",
+        "the remote cannot be reached, or what it sends cannot be taken; the message says which",
+        "Check the URL and the network; it is fetched again at the time in status.nextFetchTime.",
     )
     REMOTE_EMPTY = ("RemoteEmpty", _PROJECT, "the remote has no commit", "Push a commit to the remote.")
     REF_NOT_FOUND = (
@@ -296,6 +296,20 @@ class EventReason(Reason):
         "Delete the project, which retains its repository, and create it again with the annotation.",
     )
     SEEDED = ("Seeded", _PROJECT, "the first commit was made", _NOTHING)
+    MIRRORED = ("Mirrored", _PROJECT, "a remote was fetched for the first time", _NOTHING)
+    REFS_CHANGED = (
+        "RefsChanged",
+        _PROJECT,
+        "a fetch found branches that were made, forced, deleted or renamed, a default branch that moved, or tags that did",
+        "Nothing to do: the mirror has followed, and runs keep the commits that they pinned.",
+    )
+    REFS_SKIPPED = ("RefsSkipped", _PROJECT, "the remote has refs whose names no mirror can hold", "Rename the refs that the message names.")
+    REMOTE_REPLACED = (
+        "RemoteReplaced",
+        _PROJECT,
+        "spec.external.url names another remote, so the mirror of the old one was removed",
+        _NOTHING,
+    )
     WEBHOOK_REFUSED = (
         "WebhookRefused",
         "the webhook receiver",

@@ -1,6 +1,6 @@
 """What every step of a project's reconciliation works with: the pass, the world, the project's own names."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
 from typing import Any
@@ -8,7 +8,11 @@ from typing import Any
 from gitops.content import ContentVolume, ProjectKey
 from gitops.repositories import Repositories
 from gitops.snapshots import Snapshots
+from reconcile.cluster.port import ARENA_PROJECT
+from reconcile.errors import Conflict
+from reconcile.kinds.names import REQUESTED_SYNC, request_of
 from reconcile.kinds.project import ArenaProjectSpec
+from reconcile.project.port import MirrorPort
 from reconcile.runtime.reconciler import Pass
 
 LOOK_AGAIN = timedelta(seconds=30)
@@ -17,12 +21,21 @@ LOOK_AGAIN = timedelta(seconds=30)
 
 @dataclass(frozen=True, slots=True)
 class ProjectWorld:
-    """What a project touches beyond its own object. `clone_url` is the address that `/<namespace>/<project>.git` is appended to."""
+    """What a project touches beyond its own object. `clone_url` is the address that `/<namespace>/<project>.git` is appended to.
+
+    `shown` are the projects whose status has all that their last fetch brought, as far as this process knows.
+    """
 
     repositories: Repositories
     snapshots: Snapshots
-    volume: ContentVolume
+    mirrors: MirrorPort
     clone_url: str
+    shown: set[ProjectKey] = field(default_factory=set)
+
+    @property
+    def volume(self) -> ContentVolume:
+        """The content volume."""
+        return self.repositories.volume
 
 
 class ProjectScope:
@@ -46,3 +59,26 @@ class ProjectScope:
     def status(self) -> dict[str, Any]:
         """The draft status."""
         return self.scope.status
+
+    @cached_property
+    def requested(self) -> str:
+        """The sync that the object asked for when the pass began, "" for none; what comes later is another pass's."""
+        return request_of(self.scope.obj["metadata"].get("annotations"), REQUESTED_SYNC)
+
+    def answer_request(self) -> None:
+        """Say in the draft that the requested sync was carried out, whatever came of it."""
+        if self.requested:
+            self.status["lastHandledSync"] = self.requested
+
+    async def catch_up(self) -> None:
+        """Take in the annotations that were stamped during a long step, so that what came of it can be written; the draft is kept.
+
+        Raises:
+            Conflict: the spec has changed, or the object is another one: begin again.
+            NotFound: the object is gone.
+        """
+        fresh = await self.scope.cluster.get(ARENA_PROJECT, self.project.namespace, self.project.name)
+        seen = self.scope.obj["metadata"]
+        if (fresh["metadata"]["uid"], fresh["metadata"]["generation"]) != (seen["uid"], seen["generation"]):
+            raise Conflict(ARENA_PROJECT.kind, self.project.namespace, self.project.name)
+        self.scope.obj = fresh

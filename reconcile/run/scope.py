@@ -17,7 +17,9 @@ from gitops.snapshots import Snapshots
 from reconcile.cluster.port import Cluster
 from reconcile.kinds.job import ArenaJobSpec
 from reconcile.kinds.names import TERMINAL_PHASES
+from reconcile.project.port import MirrorPort
 from reconcile.runtime.reconciler import Pass
+from reconcile.sync_requests import SyncRequests
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,8 @@ class RunWorld:
 
     repositories: Repositories
     snapshots: Snapshots
+    mirrors: MirrorPort
+    sync_requests: SyncRequests
     volume: ContentVolume
     queue: WorkQueue
     image: str

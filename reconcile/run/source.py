@@ -14,8 +14,11 @@ from gitops.snapshots import SnapshotLimits
 from reconcile.cluster.port import ARENA_PROJECT
 from reconcile.errors import NotFound, Waiting
 from reconcile.kinds.names import REQUESTED_REF
-from reconcile.kinds.project import ArenaProjectSpec, SnapshotPolicy
+from reconcile.kinds.project import ArenaProjectSpec
 from reconcile.kinds.reasons import EventReason, RunReason
+from reconcile.project.identity import BRANCHES, answers, default_branch, remote_url
+from reconcile.project.limits import snapshot_limits
+from reconcile.run.freshness import bring_up_to_date
 from reconcile.run.scope import RunRefused, RunScope
 from reconcile.run.stopping import is_drained
 
@@ -40,6 +43,8 @@ async def await_project(run: RunScope) -> None:
         raise _not_ready(run, f"ArenaProject '{name}' does not exist") from error
     if "deletionTimestamp" in project["metadata"]:
         raise _not_ready(run, f"ArenaProject '{name}' is being deleted")
+    if not answers(project):
+        raise _not_ready(run, f"ArenaProject '{name}' has not been fetched from {remote_url(project)}")
     ready = next((c for c in project.get("status", {}).get("conditions", []) if c["type"] == "Ready"), None)
     if ready is None or ready["status"] != "True":
         cause = f"{ready['reason']}: {ready['message']}" if ready else "it has not been looked at yet"
@@ -64,25 +69,35 @@ async def pin_commit(run: RunScope) -> None:
     if run.status.get("source"):
         return
     project = await run.cluster.get(ARENA_PROJECT, run.namespace, run.project.name)
-    ref = run.template.ref or project["status"]["defaultBranch"]
+    branch = default_branch(project)
+    if not answers(project) or not branch:
+        raise _not_ready(run, f"ArenaProject '{run.project.name}' has not been fetched")
+    ref = run.template.ref or f"{BRANCHES}{branch}"
+    stale = await bring_up_to_date(run, project, ref)
     try:
         resolved = await _resolve(run, ref)
     except RefNotFound as error:
+        if stale:  # nobody knows whether the remote has it
+            raise _not_ready(run, f"{error.message}, and the remote could not be asked: {stale}") from error
         run.scope.condition("SourceValid", "False", RunReason.REF_NOT_FOUND, error.message)
         raise RunRefused(RunReason.REF_NOT_FOUND, error.message, hint=error.hint) from error
     if resolved.ambiguous:
         await run.scope.event("Normal", EventReason.AMBIGUOUS_REF, f"'{ref}' names a branch and a tag; as git does, {resolved.ref} was taken")
+    if stale:
+        await run.scope.event(
+            "Warning", EventReason.STALE_SOURCE, f"'{ref}' is {resolved.commit[:12]} in the mirror, which is not the newest: {stale}"
+        )
     await run.world.repositories.pin(run.project, run.uid, resolved.commit)
     crash_point("pin.ref_written")
     path = run.world.volume.snapshot(run.project, resolved.commit)
     run.status["source"] = {
-        "repository": HOSTED,
-        "ref": run.annotations.get(REQUESTED_REF) or ref,
+        "repository": remote_url(project) or HOSTED,
+        "ref": run.annotations.get(REQUESTED_REF) or run.template.ref or branch,
         "commit": resolved.commit,
         "contentPath": run.world.volume.relative(run.namespace, path),
     }
     run.status.setdefault("display", {})["commit"] = resolved.commit[:12]
-    run.scope.condition("SourceValid", "True", RunReason.PINNED, f"{ref} is commit {resolved.commit}")
+    run.scope.condition("SourceValid", "True", RunReason.PINNED, f"{run.template.ref or branch} is commit {resolved.commit}")
     await run.scope.save()
     crash_point("pin.status_written")
 
@@ -143,8 +158,3 @@ async def _limits(run: RunScope) -> SnapshotLimits:
     except NotFound:
         return SnapshotLimits()
     return snapshot_limits(ArenaProjectSpec.model_validate(project["spec"]).snapshots)
-
-
-def snapshot_limits(policy: SnapshotPolicy) -> SnapshotLimits:
-    """Return the exporter's limits for a project's `spec.snapshots`."""
-    return SnapshotLimits(max_files=policy.max_files, max_bytes=policy.max_bytes)

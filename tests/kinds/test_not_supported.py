@@ -13,7 +13,6 @@ from reconcile.kinds.schema import PRESERVE, schema_of
 JOB = {"sourceRef": {"name": "src"}}
 ENTRY = {"agentRef": {"name": "a"}}
 PRINTED = """\
-ArenaProject spec.external
 ArenaProject spec.external.commitStatus
 ArenaProject spec.deploy.allowedRefs
 ArenaJob spec.type (loadtest and datagen)
@@ -73,7 +72,7 @@ def test_the_table() -> None:
         pytest.param("ArenaJob", {**JOB, "budgetLimit": "5", "budgetCurrency": "EUR"}, ["spec.budgetCurrency"], id="a budget in EUR"),
         pytest.param("ArenaRun", {"template": {**JOB, "type": "datagen"}}, ["spec.template.type"], id="a run's template"),
         pytest.param("ArenaProject", {"hosted": {"seed": {"configMap": {"name": "s"}}}, "deploy": {}}, [], id="a hosted project"),
-        pytest.param("ArenaProject", {"external": {"url": "https://h/p"}}, ["spec.external"], id="an external project"),
+        pytest.param("ArenaProject", {"external": {"url": "https://h/p"}}, [], id="an external project"),
         pytest.param("ArenaProject", {"hosted": {}, "deploy": {"allowedRefs": ["main"]}}, ["spec.deploy.allowedRefs"], id="a deploy limit"),
         pytest.param("Workspace", {"namespace": {"name": "a"}, "services": []}, [], id="a plain workspace"),
         pytest.param(

@@ -28,9 +28,12 @@ from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, EVENT, J
 from reconcile.cluster.sqlite import SqliteCluster
 from reconcile.job import JobReconciler
 from reconcile.kinds.admission import admit, admit_status
-from reconcile.project import ProjectReconciler
+from reconcile.project import ProjectReconciler, ProjectWorld
 from reconcile.run import RunReconciler, RunWorld
 from reconcile.runtime.controller import Controller, ControllerOptions
+from reconcile.sync_requests import SyncRequests
+from tests.mirror.https_host import Upstream
+from tests.reconcile.remotes import URL, TeamRemotes
 
 NAMESPACE = "arena"
 AUTHOR = "Test <test@localhost>"
@@ -91,12 +94,21 @@ class World:
         self.repositories = Repositories(self.volume, SystemClock())  # it waits for locks of other processes only
         self.snapshots = Snapshots(self.volume)
         self.project = ProjectKey(NAMESPACE, "src")
-        self.runs_world = RunWorld(self.repositories, self.snapshots, self.volume, queue, image="arena:test", installation="test")
+        self.remotes = TeamRemotes(folder, self.repositories)
+        self.runs_world = RunWorld(
+            self.repositories,
+            self.snapshots,
+            self.remotes,
+            SyncRequests(self.cluster),
+            self.volume,
+            queue,
+            image="arena:test",
+            installation="test",
+        )
+        projects = ProjectWorld(self.repositories, self.snapshots, self.remotes, "http://arena/git")
         options = ControllerOptions(debug=True)
         self.controllers: dict[str, Controller] = {
-            "ArenaProject": Controller(
-                self.cluster, ProjectReconciler(self.repositories, self.snapshots, self.volume, "http://arena/git"), clock=clock, options=options
-            ),
+            "ArenaProject": Controller(self.cluster, ProjectReconciler(projects), clock=clock, options=options),
             "ArenaJob": Controller(self.cluster, JobReconciler(self.repositories, self.volume), clock=clock, options=options),
             "ArenaRun": Controller(self.cluster, RunReconciler(self.runs_world), clock=clock, options=options),
         }
@@ -118,6 +130,15 @@ class World:
         commit = await self.commit(files)
         await self.look(ARENA_PROJECT, "src")
         return commit
+
+    async def external_project(self, files: Mapping[str, str] | None = BUNDLE, *, url: str = URL, **external: Any) -> Upstream:
+        """Create the project as a mirror of a team's repository, and look at it once; with files, these are the repository's first commit."""
+        upstream = self.remotes.upstream(url)
+        if files:
+            upstream.commit(files={name: text.encode() for name, text in files.items()})
+        await self.apply(ARENA_PROJECT, "src", {"external": {"url": url, **external}})
+        await self.look(ARENA_PROJECT, "src")
+        return upstream
 
     async def commit(self, files: Mapping[str, str]) -> str:
         """Make these the files of the next commit on main."""

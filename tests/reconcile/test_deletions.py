@@ -284,7 +284,7 @@ async def test_a_namespace_that_goes_takes_its_runs(world: World, monkeypatch: p
     await running(world)
     run = await world.run()
 
-    async def refused_here(obj: Object) -> Object:
+    async def refused_here(obj: Object, **_: bool) -> Object:
         raise AssertionError(f"created {obj['kind']} in a terminating namespace")
 
     monkeypatch.setattr(world.cluster, "create", refused_here)

@@ -54,8 +54,8 @@ async def test_a_cause_has_one_run_whenever_the_controller_dies(
     made: list[str] = []
     create = world.cluster.create
 
-    async def noting(obj: Object) -> Object:
-        created = await create(obj)
+    async def noting(obj: Object, **options: bool) -> Object:
+        created = await create(obj, **options)
         if obj["kind"] == "ArenaRun":
             made.append(obj["metadata"]["annotations"]["arena.omnia.altairalabs.ai/cause"].split(":")[0])
         return created
@@ -205,11 +205,11 @@ async def test_two_controllers_make_one_run_of_a_push(world: World, monkeypatch:
     other = world.beside()
     asked: list[Any] = []
 
-    async def overtaken(obj: Object) -> Object:
+    async def overtaken(obj: Object, **options: bool) -> Object:
         if obj["kind"] == "ArenaRun" and not asked:
             asked.append(obj)
             await other.look(ARENA_JOB, "eval")
-        return await create(obj)
+        return await create(obj, **options)
 
     monkeypatch.setattr(world.cluster, "create", overtaken)
     await world.look(ARENA_JOB, "eval")

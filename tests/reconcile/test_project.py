@@ -112,13 +112,6 @@ async def test_a_suspended_project_keeps_its_head(world: World) -> None:
     assert (condition(found)["reason"], condition(found)["status"], found["status"]["head"]["commit"]) == ("Suspended", "True", first)
 
 
-async def test_an_external_project_is_not_supported_yet(world: World) -> None:
-    """What a later release builds is refused by name."""
-    await world.apply(ARENA_PROJECT, "src", {"external": {"url": "https://git.example.com/t/p.git"}})
-    found = await project(world)
-    assert (condition(found)["reason"], "spec.external" in condition(found)["message"]) == ("NotSupported", True)
-
-
 async def test_reclaim_policy_delete_removes_the_repository(world: World) -> None:
     """With reclaimPolicy Delete nothing of a deleted project stays on the volume."""
     await world.apply(ARENA_PROJECT, "src", {"hosted": {"reclaimPolicy": "Delete"}})

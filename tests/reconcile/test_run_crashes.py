@@ -38,7 +38,7 @@ POINTS = [
         for field in ("source", "snapshotDigest", "plan", "queue", "workers", "startTime", "stop", "result")
     ],
     *[pytest.param(MemoryWorkQueue, verb, None, id=f"queue.{verb}") for verb in ("pin", "publish_plan", "put", "stop", "skip_unbegun", "settle")],
-    pytest.param(SqliteCluster, "create", lambda obj: obj["kind"] == "Job", id="worker Job"),
+    pytest.param(SqliteCluster, "create", lambda obj, **_: obj["kind"] == "Job", id="worker Job"),
 ]
 
 

@@ -1,0 +1,101 @@
+"""How new the mirror must be before a run resolves its ref: an external project is fetched first, by the project controller, at the run's request.
+
+The run asks by the requested-sync annotation, as a webhook does, and remembers with what. So branches and tags have one fetcher, ten runs that start
+at once are one fetch, and the project's status has the answer. Only a ref outside of branches and tags (`refs/pull/7/head`), which no poll brings, is
+fetched from here. Source: resources.md, "ArenaProject".
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from gitops.content import is_full_commit
+from gitops.errors import RefNotFound, UnknownProject
+from reconcile.cluster.port import ObjectKey
+from reconcile.errors import Waiting
+from reconcile.kinds.names import REQUESTED_SYNC, request_of
+from reconcile.kinds.project import ArenaProjectSpec
+from reconcile.kinds.reasons import RunReason
+from reconcile.project.identity import BRANCHES, remote_url
+from reconcile.project.problems import FAILURES, SourceProblem, problem_of
+from reconcile.project.remote import find_secret, remote_of
+from reconcile.run.scope import RunScope
+
+FRESH = timedelta(seconds=30)
+"""A good fetch that began so lately need not be repeated for a branch or tag that the mirror has."""
+RETRY = timedelta(seconds=30)
+
+
+async def bring_up_to_date(run: RunScope, project: Mapping[str, Any], ref: str) -> str:
+    """See to it that the mirror is new enough to resolve `ref`; return "" when it is, else why the mirror answers with what it has.
+
+    Raises:
+        Waiting: the fetch that the run asked for is not done.
+    """
+    known = await _is_known(run, ref)
+    if not remote_url(project) or (known and is_full_commit(ref)):
+        return ""
+    status = project["status"]
+    if project["spec"].get("suspend"):
+        return f"the project is suspended, and was fetched last at {status.get('lastFetchTime')}"
+    if ref.startswith("refs/") and not ref.startswith((BRANCHES, "refs/tags/")):
+        return await _fetch_by_name(run, project, ref)
+    if known and run.clock.now() - datetime.fromisoformat(status["lastFetchTime"]) < FRESH:
+        return ""
+    await _ask(run, project)
+    return _stale(status) if "fetchFailure" in status else ""
+
+
+async def _is_known(run: RunScope, ref: str) -> bool:
+    try:
+        await run.world.repositories.resolve(run.project, ref)
+    except (RefNotFound, UnknownProject):
+        return is_full_commit(ref) and await _is_kept(run, ref)
+    return True
+
+
+async def _is_kept(run: RunScope, commit: str) -> bool:
+    try:
+        return (await run.world.repositories.pins(run.project)).get(run.uid) == commit
+    except UnknownProject:
+        return False
+
+
+async def _ask(run: RunScope, project: Mapping[str, Any]) -> None:
+    """Ask for a fetch, once, and wait until one is done that began later: the run's request was answered, or one that came after it.
+
+    `project` must have been read in this pass: an older copy knows nothing of the request, and looks as if none was open.
+    """
+    mine, handled = run.status.get("fetchRequest"), project["status"].get("lastHandledSync", "")
+    latest = request_of(project["metadata"].get("annotations"), REQUESTED_SYNC)
+    if mine and handled and handled in (mine, latest):
+        return
+    if not mine or not latest:
+        run.status["fetchRequest"] = await run.world.sync_requests.request(ObjectKey(run.namespace, run.project.name), "run")
+        await run.scope.save()
+    message = f"waiting for a fetch of {remote_url(project)}"
+    run.scope.condition("SourceValid", "Unknown", RunReason.PROGRESSING, message)
+    raise Waiting(RunReason.PROGRESSING, message, RETRY)
+
+
+async def _fetch_by_name(run: RunScope, project: Mapping[str, Any], ref: str) -> str:
+    external = ArenaProjectSpec.model_validate(project["spec"]).external
+    if external is None:
+        return ""
+    try:
+        secret = await find_secret(run.cluster, run.namespace, external)
+        await run.world.mirrors.fetch_ref(run.project, remote_of(external, secret), ref)
+    except SourceProblem as error:
+        return _said(error)
+    except FAILURES as error:
+        return _said(problem_of(error))
+    return ""
+
+
+def _said(problem: SourceProblem) -> str:
+    return f"{problem.reason}: {problem.text}"
+
+
+def _stale(status: Mapping[str, Any]) -> str:
+    failed: Mapping[str, Any] = next((c for c in status.get("conditions", []) if c["type"] == "FetchFailed"), {})
+    return f"{failed.get('reason')}: {failed.get('message')}; fetched last at {status.get('lastFetchTime', 'no time')}"
