@@ -1,6 +1,6 @@
 """Lists and runs the benches, each in a process of its own, so that none measures what another left behind.
 
-    python -m bench                 run all of them
+    python -m bench                 run all of them, which takes hours: `steady` alone takes one
     python -m bench --list          say what there is
     python -m bench NAME [NAME …]   run these
     python -m bench NAME --help     the options of one; they follow its name
