@@ -1,10 +1,11 @@
-"""Keeping a bare repository small: geometric repacking, and the removal of what killed processes left behind.
+"""Keeping a bare repository small: geometric repacking, refs in one file, and the removal of what killed processes left behind.
 
 Owns which file in a repository is a leftover. Every function needs the repository's exclusive lock, under which no push and no writer of ours runs; the
 age limits protect what a person does by hand. Must not know who asks.
 """
 
 import contextlib
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 from gitops.processes import GitCommand, run_git
 
 PACKS_BEFORE_REPACK = 20
+LOOSE_REFS_BEFORE_PACKING = 200
 STALE_LOCK_S = 10.0
 STALE_FILE_S = 3600.0
 REPACK_TIMEOUT_S = 600.0
@@ -24,6 +26,20 @@ _KEEP_MARKS = (b"receive-pack ", b"fetch-pack ")
 def count_packs(repository: Path) -> int:
     """Return the number of packs."""
     return sum(1 for _ in (repository / "objects" / "pack").glob("pack-*.pack"))
+
+
+def count_loose_refs(repository: Path) -> int:
+    """Return the number of refs that have a file of their own."""
+    return sum(len(files) for _, _, files in os.walk(repository / "refs"))
+
+
+async def pack_refs(repository: Path) -> None:
+    """Write all refs into one file, which a poll reads at once.
+
+    Raises:
+        GitFailed: the refs are as they were.
+    """
+    await run_git(GitCommand(["pack-refs", "--all"], repository=repository), timeout_s=REPACK_TIMEOUT_S)
 
 
 async def repack(repository: Path) -> None:
