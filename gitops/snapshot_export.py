@@ -198,20 +198,22 @@ class _Plan:
     previous: Manifest | None
 
 
-def verifies(store: SnapshotStore, commit: str, known: dict[Inode, str]) -> bool:
-    """Read a snapshot in full and say whether it is what its manifest says. `known` carries blob ids from one snapshot to the next.
+def fault_of(store: SnapshotStore, commit: str, known: dict[Inode, str]) -> str:
+    """Read a snapshot in full and say where it is not what its manifest says; "" when it is. `known` carries blob ids from one snapshot to the next.
 
     Raises:
         OSError: it cannot be read, which says nothing about it.
     """
     manifest = read_manifest(store.manifest(commit))
     if manifest is None or manifest.header.commit != commit:
-        return False
+        return "its manifest is missing or damaged"
     expected = {stored.entry.path: stored.entry for stored in manifest.entries}
     check = Verification(algorithm_of(manifest.header.tree), expected, known=known)
     with open_directory(store.snapshot(commit)) as root:
         found = check.read(root)
-    return found.tree_id == manifest.header.tree and digest_of(s.entry for s in found.entries) == manifest.header.digest
+    if found.tree_id != manifest.header.tree:
+        return first_difference(expected, found)
+    return "" if digest_of(s.entry for s in found.entries) == manifest.header.digest else "its manifest has the digest of another"
 
 
 def _ordered(found: Found) -> tuple[StoredEntry, ...]:
@@ -225,4 +227,4 @@ def _known_pointers(manifest: Manifest | None) -> set[str]:
     return {stored.entry.object_id for stored in manifest.entries if stored.entry.path in paths}
 
 
-__all__ = ["Export", "ExportAbandoned", "Exported", "verifies"]
+__all__ = ["Export", "ExportAbandoned", "Exported", "fault_of"]

@@ -20,7 +20,7 @@ from foundation.files import write_file
 from gitops.content import ContentVolume, ProjectKey, is_full_commit
 from gitops.project_lock import ProjectLocks
 from gitops.snapshot_disk import remove_tree
-from gitops.snapshot_export import Export, verifies
+from gitops.snapshot_export import Export, fault_of
 from gitops.snapshot_manifest import ManifestHeader
 from gitops.snapshot_store import SnapshotStore
 from gitops.snapshot_verify import Inode
@@ -188,8 +188,8 @@ class Snapshots:
             _log.warning("snapshot set aside", project=str(project), commit=commit)
         return sound
 
-    async def unsound(self, project: ProjectKey, *, newest: int | None = None) -> list[str]:
-        """Read the newest snapshots in full, all of them for None, and return the commits of those that are not what their manifest says.
+    async def unsound(self, project: ProjectKey, *, newest: int | None = None) -> dict[str, str]:
+        """Read the newest snapshots in full, all of them for None; return commit and fault of those that are not what their manifest says.
 
         Changes nothing and takes no lock; a snapshot that is removed meanwhile is sound.
 
@@ -199,7 +199,8 @@ class Snapshots:
         store, what = self._store(project), _checking(project)
         known: dict[Inode, str] = {}
         commits = (await self._blocking(what, store.commits))[:newest]
-        return [commit for commit in commits if not await self._blocking(what, partial(_is_sound, store, commit, known))]
+        faults = {commit: await self._blocking(what, partial(_fault, store, commit, known)) for commit in commits}
+        return {commit: fault for commit, fault in faults.items() if fault}
 
     async def remove_all(self, project: ProjectKey) -> None:
         """Remove every snapshot of the project, its HEAD and its lock file. Idempotent.
@@ -279,19 +280,20 @@ def _checking(project: ProjectKey) -> str:
 
 def _check(store: SnapshotStore, commit: str, known: dict[Inode, str]) -> bool:
     """Check one snapshot and set it aside if it is bad. One that is gone meanwhile is not bad."""
-    if not store.is_present(commit) or verifies(store, commit, known):
+    if not store.is_present(commit) or not fault_of(store, commit, known):
         return True
     store.quarantine(commit)
     return False
 
 
-def _is_sound(store: SnapshotStore, commit: str, known: dict[Inode, str]) -> bool:
+def _fault(store: SnapshotStore, commit: str, known: dict[Inode, str]) -> str:
     try:
-        return verifies(store, commit, known) or not store.is_present(commit)
+        fault = fault_of(store, commit, known)
     except OSError:
         if store.is_present(commit):
             raise
-        return True
+        return ""
+    return fault if store.is_present(commit) else ""
 
 
 def _write_head(path: Path, commit: str) -> None:

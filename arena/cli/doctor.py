@@ -38,7 +38,13 @@ def doctor(
     redis_url: Annotated[
         str, typer.Option("--redis-url", envvar=settings.REDIS_URL, show_default="the server's own", help="Queue server that `arena up` was given.")
     ] = "",
-    deep: Annotated[bool, flag("--deep", envvar=settings.DEEP, help_text="Read every snapshot and every object of every repository.")] = False,
+    verify_snapshots: Annotated[
+        bool,
+        flag("--verify-snapshots", envvar=settings.VERIFY_SNAPSHOTS, help_text="Read every file of every snapshot, not of the newest ones only."),
+    ] = False,
+    verify_objects: Annotated[
+        bool, flag("--verify-objects", envvar=settings.VERIFY_OBJECTS, help_text="Read every object of every repository, not their connections only.")
+    ] = False,
     output: Annotated[Report, typer.Option("--output", "-o", envvar=settings.DOCTOR_OUTPUT, help="How to print.")] = Report.TEXT,
     state: State = DEFAULT_STATE,
 ) -> int:
@@ -47,7 +53,7 @@ def doctor(
     Nothing is changed. Lines that begin with `info` are worth knowing and nothing wrong.
     """
     configure_logging(LogLevel.ERROR)
-    survey = Survey(state_directory(state), SystemClock(), redis_url, deep)
+    survey = Survey(state_directory(state), SystemClock(), redis_url, verify_snapshots, verify_objects)
     findings = asyncio.run(_examine(survey, shown=output is Report.TEXT))
     problems = sum(finding.state == "bad" for finding in findings)
     if output is Report.JSON:

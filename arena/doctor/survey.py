@@ -1,4 +1,4 @@
-"""What every look shares: where the installation lies, how deep to look, and its objects as the store has them now."""
+"""What every look shares: where the installation lies, how much to read, and its objects as the store has them now."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +12,16 @@ from reconcile.cluster.sqlite_reading import StoreReading
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """One examination. `deep` reads everything, else what takes long is bounded. `redis_url` is the queue server that `arena up` was given, if any."""
+    """One examination. What takes long is bounded, but for the snapshots or the repositories' objects that are to be read in full.
+
+    `redis_url` is the queue server that `arena up` was given, if any.
+    """
 
     state: StateDirectory
     clock: Clock
     redis_url: str = ""
-    deep: bool = False
+    verify_snapshots: bool = False
+    verify_objects: bool = False
 
     @property
     def volume(self) -> ContentVolume:
@@ -39,10 +43,9 @@ class Survey:
         """Return the uids of the objects of a kind, read afresh."""
         return {str(obj["metadata"]["uid"]) for obj in self.objects(kind)}
 
-    def hosted_projects(self) -> dict[ProjectKey, Object]:
-        """Return the projects that have a repository here."""
-        found = ((ProjectKey(obj["metadata"]["namespace"], obj["metadata"]["name"]), obj) for obj in self.objects(ARENA_PROJECT))
-        return {key: obj for key, obj in found if "hosted" in obj["spec"]}
+    def projects(self) -> dict[ProjectKey, Object]:
+        """Return the projects; each has a repository here, hosted or a mirror."""
+        return {ProjectKey(obj["metadata"]["namespace"], obj["metadata"]["name"]): obj for obj in self.objects(ARENA_PROJECT)}
 
 
 def size_of(path: Path) -> int:

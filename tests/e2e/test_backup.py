@@ -89,7 +89,7 @@ def test_backup_of_a_living_installation(folders: Path) -> None:
         with serving(copy, folders / "home") as second:
             assert_ends(Namespace(second, "default", folders / "eve"), slow, ended)
             assert second.stderr == ""
-            seen = second.arena("doctor", "--deep")
+            seen = second.arena("doctor", "--verify-snapshots", "--verify-objects")
             assert seen.code == 0, seen.out
         assert_ends(namespace, slow, ended)
         assert arrived

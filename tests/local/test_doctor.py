@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from arena.doctor import machine
+from arena.doctor.content import SNAPSHOTS_READ
 from arena.doctor.examination import examine
 from arena.doctor.finding import Finding
 from arena.doctor.installation import lock_holder
@@ -26,10 +27,12 @@ from engine.queue.redis import RedisWorkQueue
 from foundation.clock import FakeClock, SystemClock
 from gitops.content import ContentVolume, ProjectKey
 from gitops.repositories import Repositories
+from gitops.snapshot_disk import remove_tree
 from gitops.snapshots import Snapshots
 from reconcile.cluster.port import ARENA_PROJECT, ARENA_RUN, ResourceKind
 from reconcile.cluster.sqlite import SqliteCluster
 from reconcile.run.ownership import Owner, claim
+from tests.gitops.forge import FILE, Forge
 
 PROJECT = ProjectKey("default", "support")
 GONE = "00000000-0000-4000-8000-000000000000"
@@ -104,12 +107,12 @@ def wrong(findings: list[Finding]) -> list[str]:
     return [str(finding) for finding in findings if finding.state == "bad"]
 
 
-@pytest.mark.parametrize("deep", [False, True])
-async def test_nothing_is_wrong(place: Installation, *, deep: bool) -> None:
+@pytest.mark.parametrize("everything", [False, True])
+async def test_nothing_is_wrong(place: Installation, *, everything: bool) -> None:
     """An installation in good order has no bad line, while its store is open and after."""
-    assert wrong(await place.examine(deep=deep)) == []
+    assert wrong(await place.examine(verify_snapshots=everything, verify_objects=everything)) == []
     await place.cluster.close()
-    assert wrong(await place.examine(deep=deep)) == []
+    assert wrong(await place.examine(verify_snapshots=everything, verify_objects=everything)) == []
 
 
 def damage_object(place: Installation) -> None:
@@ -144,6 +147,49 @@ async def test_what_is_wrong_is_said_with_its_remedy(place: Installation, harm: 
     harm(place)
     (line,) = wrong(await place.examine())
     assert [words for words in said if words not in line] == [], line
+
+
+async def test_snapshots_are_verified_on_request(place: Installation) -> None:
+    """An old snapshot is read only with verify_snapshots, which names the file that is not what its manifest says, and what to remove."""
+    snapshots = Snapshots(place.volume)
+    forge = Forge(place.volume.repository(PROJECT))
+    for number in range(SNAPSHOTS_READ):
+        tree = forge.tree((FILE, b"a", forge.blob(b"%d" % number)))
+        commit = await snapshots.export(PROJECT, forge.commit(tree, [place.commit]))
+        os.utime(place.volume.versions(PROJECT) / ".manifests" / f"{commit.commit}.jsonl", (2_000_000_000 + number, 2_000_000_000 + number))
+    damage_snapshot(place)
+    assert wrong(await place.examine(verify_objects=True)) == []
+    (line,) = wrong(await place.examine(verify_snapshots=True))
+    assert f"{place.commit[:12]} ('a' has other bytes than its blob)" in line
+    assert f"then remove {place.snapshot}: what is needed is exported again" in line
+    remove_tree(place.snapshot)
+    assert wrong(await place.examine(verify_snapshots=True)) == []
+
+
+async def test_objects_are_verified_on_request(place: Installation) -> None:
+    """A blob with other bytes is found only with verify_objects: the connections between objects are sound."""
+    forge = Forge(place.volume.repository(PROJECT))
+    right, wrong_one = (
+        place.volume.repository(PROJECT) / "objects" / i[:2] / i[2:] for i in (forge.blob(b"text").decode(), forge.blob(b"TEXT").decode())
+    )
+    right.chmod(0o644)
+    right.write_bytes(wrong_one.read_bytes())
+    wrong_one.unlink()
+    assert wrong(await place.examine()) == []
+    (line,) = wrong(await place.examine(verify_objects=True))
+    assert ("repository default/support" in line, "restore a backup" in line) == (True, True)
+
+
+async def test_a_mirror_is_a_projects_repository(place: Installation) -> None:
+    """The repository of an external project is looked at as a hosted one is; what it lost is at its remote."""
+    external = {"external": {"url": "https://git.example.com/team/prompts.git"}}
+    await place.create(ARENA_PROJECT, "mirrored", external, {"head": {"commit": "a" * 40}})
+    (line,) = wrong(await place.examine())
+    assert line == (
+        "repository default/mirrored: it is gone; a running server fetches a mirror again that is not there; `arena sync mirrored` asks for it at once"
+    )
+    await place.repositories.create(ProjectKey("default", "mirrored"))
+    assert wrong(await place.examine()) == []
 
 
 async def test_a_repository_that_is_gone(place: Installation) -> None:

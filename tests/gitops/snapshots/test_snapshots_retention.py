@@ -162,7 +162,7 @@ async def test_scrub_finds_damage(five: list[Snapshot], project: ProjectKey, sna
             manifest.write_text(manifest.read_text().replace('"d/own"', '"d/OWN"'))
         case _:
             manifest.write_text(manifest.read_text().replace(victim.digest, "sha256:0"))
-    assert await snapshots.unsound(project) == [victim.commit]
+    assert list(await snapshots.unsound(project)) == [victim.commit]
     assert await snapshots.scrub(project) == [victim.commit]
     assert await left(snapshots, project, five) == [0, 1, 3, 4]
     again = await snapshots.export(project, victim.commit)

@@ -175,7 +175,7 @@ async def test_one_snapshot_an_hour_is_read_in_full(forge: Forge, project: Proje
     assert all(second is None for second in found[1::2])
     assert await snapshots.find(project, made[0].commit) is None
     assert (await snapshots.export(project, made[0].commit)).written == 1
-    assert await snapshots.unsound(project) == []
+    assert await snapshots.unsound(project) == {}
 
 
 @pytest.mark.slow
