@@ -76,13 +76,13 @@ class Dispatch:
         if proof is Proof.ABSENT:
             raise _unproven(host)
         subscription = await self._subscriptions.find(host.name, key)
-        secret = await self._secret(subscription, key.namespace, findings)
+        secret = await self._secret(subscription, findings)
         if proof is Proof.HEAD and not host.is_proven(Delivery(headers), secret):
             raise _unproven(host)
         limits = self._intake.limits
         async with self._intake.read(incoming, headers, limits.early_bytes if form else limits.max_bytes) as body:
             delivery = Delivery(headers, body, form_document(body) if form else body)
-            if not await self._is_proven(host, delivery, secret) or subscription is None:
+            if not await self._is_proven(host, delivery, secret) or not subscription.exists:
                 raise _unproven(host)
             notice = host.notice(headers, _proven_payload(delivery))
         if not notice.asks:
@@ -115,17 +115,17 @@ class Dispatch:
                 raise _unproven(host)
         return Taken(notice, await self._request(proven) if notice.asks else ())
 
-    async def _secret(self, subscription: Subscription | None, namespace: str, findings: list[Finding]) -> bytes:
-        if subscription is None:
-            return await self._subscriptions.secret_of_nobody(namespace)
+    async def _secret(self, subscription: Subscription, findings: list[Finding]) -> bytes:
+        """Return the secret to verify with; where there is none, one that nobody knows."""
         try:
             return await self._subscriptions.secret(subscription)
         except SecretUnusable as error:
-            findings.append(Finding(subscription.project, str(error)))
+            if subscription.exists:
+                findings.append(Finding(subscription.project, str(error)))
             return unknown_secret()
 
     async def _proves(self, host: GitHost, delivery: Delivery, subscription: Subscription, findings: list[Finding]) -> bool:
-        return await self._is_proven(host, delivery, await self._secret(subscription, subscription.key.namespace, findings))
+        return await self._is_proven(host, delivery, await self._secret(subscription, findings))
 
     async def _is_known(self, host: GitHost, delivery: Delivery, subscriptions: Sequence[Subscription], tried: Sequence[Subscription]) -> bool:
         """Say whether some other project of the host has the secret of this delivery."""

@@ -6,7 +6,6 @@ mode and one request in a cluster, where only single Secrets are read by name, n
 
 import base64
 import binascii
-import contextlib
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,12 +17,15 @@ from reconcile.cluster.port import ARENA_PROJECT, SECRET, Cluster, Object, Objec
 from reconcile.errors import NotFound
 from reconcile.kinds.project import ArenaProjectSpec, External, Webhook
 
-NOBODYS_SECRET: Final = "webhook"  # noqa: S105 - a Secret's name, read when there is no project, so that both cases take the same steps
+NOBODYS_SECRET: Final = "webhook"  # noqa: S105 - the name of a Secret, looked for when there is no project
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A project whose deliveries one git host signs with one key of a Secret."""
+    """A project whose deliveries one git host signs with one key of a Secret.
+
+    `exists`: False for a stand-in, which is read and verified like any other, so that its answer takes the same steps and the same time.
+    """
 
     project: Object = field(repr=False)
     key: ObjectKey
@@ -31,6 +33,7 @@ class Subscription:
     secret_name: str
     secret_key: str
     suspended: bool
+    exists: bool = True
 
     @property
     def secret_place(self) -> tuple[str, str, str]:
@@ -48,13 +51,16 @@ class Subscriptions:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    async def find(self, host: str, key: ObjectKey) -> Subscription | None:
-        """Return the project's subscription to the host; None when there is no such project, or it takes no deliveries of this host."""
+    async def find(self, host: str, key: ObjectKey) -> Subscription:
+        """Return the project's subscription to the host; a stand-in when there is no such project, or it takes no deliveries of this host."""
         try:
-            project = await self._cluster.get(ARENA_PROJECT, key.namespace, key.name)
+            project, exists = await self._cluster.get(ARENA_PROJECT, key.namespace, key.name), True
         except NotFound:
-            return None
-        return _subscription(project, host)
+            project, exists = _project_of_nobody(host, key), False
+        found = _subscription(project, host)
+        if found is not None and exists:
+            return found
+        return Subscription(project, key, remote="", secret_name=NOBODYS_SECRET, secret_key=NOBODYS_SECRET, suspended=False, exists=False)
 
     async def of_host(self, host: str) -> list[Subscription]:
         """Return every project that takes deliveries of the host, in all namespaces."""
@@ -74,11 +80,10 @@ class Subscriptions:
             secret = None
         return secret_value(secret, name, key)
 
-    async def secret_of_nobody(self, namespace: str) -> bytes:
-        """Return what proves nothing, after the look into the store that a real secret takes."""
-        with contextlib.suppress(NotFound):
-            await self._cluster.get(SECRET, namespace, NOBODYS_SECRET)
-        return unknown_secret()
+
+def unknown_secret() -> bytes:
+    """Return a secret that nobody knows, to verify against where there is none: the answer then takes the same steps and the same time."""
+    return secrets.token_bytes(32)
 
 
 def secret_value(secret: Object | None, name: str, key: str) -> bytes:
@@ -98,9 +103,9 @@ def secret_value(secret: Object | None, name: str, key: str) -> bytes:
     return value
 
 
-def unknown_secret() -> bytes:
-    """Return a secret that nobody knows, to verify against where there is none: the answer then takes the same steps and the same time."""
-    return secrets.token_bytes(32)
+def _project_of_nobody(host: str, key: ObjectKey) -> Object:
+    webhook = {"host": host, "secretRef": {"name": NOBODYS_SECRET, "key": NOBODYS_SECRET}}
+    return {"metadata": {"namespace": key.namespace, "name": key.name}, "spec": {"external": {"url": "https://localhost/", "webhook": webhook}}}
 
 
 def _subscription(project: Object, host: str) -> Subscription | None:
