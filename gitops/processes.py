@@ -25,7 +25,7 @@ from gitops.pipes import Excerpt, ReadEnd, WriteEnd, readable_once
 OLDEST_GIT = (2, 39)
 STDERR_LIMIT_BYTES = 4096
 TERMINATE_GRACE_S = 5.0
-STREAM_LIMIT_BYTES = 1 << 19
+STREAM_LIMIT_BYTES = 1 << 20
 
 _VERSION = re.compile(r"git version (\d+)\.(\d+)")
 
