@@ -97,6 +97,10 @@ class Unauthorized(StoreUnavailable):
     """The store does not accept our credentials, or there are none that can be read; nothing was changed."""
 
 
+class NotLeading(StoreUnavailable):
+    """Another process leads, or may: this one writes nothing; nothing was changed."""
+
+
 class StoreCorrupt(StoreUnavailable):
     """The store's file is damaged or is no store of ours; nothing was changed."""
 
@@ -134,6 +138,10 @@ class Waiting(ReconcileError):
         super().__init__(message, hint=hint)
         self.reason = reason
         self.after = after
+
+
+class LeadershipLost(ReconcileError):
+    """This process led and does so no longer: it stops what it does as a leader. It may be a candidate again."""
 
 
 class InvariantBroken(ReconcileError):
