@@ -106,7 +106,7 @@ class ControlPlane:
         return warnings
 
     def _is_established(self, path: str) -> bool:
-        conditions = self.json(path).get("status", {}).get("conditions", ())
+        conditions = self.json(path).get("status", {}).get("conditions") or ()
         return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
 
     def json(self, path: str) -> Any:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,22 +17,13 @@ from reconcile.kinds.crds import crd
 from reconcile.kinds.names import API_VERSION
 from reconcile.kinds.schema import schema_of
 from tests.apiserver.control_plane import ControlPlane
-from tests.apiserver.server_fixture import REAL, clear, connected
+from tests.apiserver.server_fixture import REAL, clear
 from tests.kinds.manifest_cases import CASES, Case, manifest, selected, value_at
 from tests.kinds.rule_examples import EXAMPLES, RUN, STATUS_FIELDS, an_object
 
 pytestmark = REAL
 KIND = pytest.mark.parametrize("kind", CATALOG)
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
-
-
-@pytest.fixture
-async def cluster(control_plane: ControlPlane) -> AsyncIterator[KubeCluster]:
-    """Give our client of the real server, which is empty."""
-    kube = connected(control_plane)
-    await clear(kube)
-    yield kube
-    await kube.close()
 
 
 @KIND

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import stat
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,11 @@ from reconcile.cluster.kube import KubeCluster
 from reconcile.cluster.kube_access import Access, by_kubeconfig, in_cluster
 from reconcile.cluster.port import ARENA_JOB, ARENA_RUN, CONFIG_MAP, EVENT, NAMESPACE
 from reconcile.errors import Forbidden, Gone, NotFound, StoreUnavailable, Unauthorized
-from reconcile.kinds.crds import crd
 from reconcile.runtime.cache import Keeping
 from reconcile.runtime.events import record
 from reconcile.runtime.reflector import Reflector
-from tests.apiserver.binary import programs
-from tests.apiserver.control_plane import ADMIN_TOKEN, OTHER_TOKEN, ControlPlane, kubeconfig, started
-from tests.apiserver.server_fixture import REAL, clear, connected, namespace
+from tests.apiserver.control_plane import ADMIN_TOKEN, OTHER_TOKEN, ControlPlane, kubeconfig
+from tests.apiserver.server_fixture import REAL, namespace
 from tests.contracts.cluster_objects import NS, job
 
 pytestmark = REAL
@@ -38,25 +36,6 @@ async def client(access: Access) -> AsyncIterator[KubeCluster]:
     cluster = KubeCluster(access, SystemClock())
     yield cluster
     await cluster.close()
-
-
-@pytest.fixture
-async def cluster(control_plane: ControlPlane) -> AsyncIterator[KubeCluster]:
-    """Give our client of the real server, which is empty."""
-    kube = connected(control_plane)
-    await clear(kube)
-    yield kube
-    await kube.close()
-
-
-@pytest.fixture
-def fragile(control_plane: ControlPlane, tmp_path: Path) -> Iterator[ControlPlane]:
-    """Run an API server of its own for one test that harms it, with ArenaJob as the only kind of ours."""
-    assert control_plane  # it has been built, or this test skipped
-    plane = started(programs(), tmp_path)
-    plane.install(crd("ArenaJob"), namespace(NS))
-    yield plane
-    plane.stop()
 
 
 def configured(plane: ControlPlane, folder: Path, user: dict[str, object]) -> Access:
