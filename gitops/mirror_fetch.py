@@ -20,7 +20,7 @@ from gitops.processes import STREAM_LIMIT_BYTES, GitCommand, GitProcess, git_pro
 from gitops.push_policy import HARMLESS_FAULTS
 from gitops.remote import Remote
 from gitops.remote_connection import Origin
-from gitops.remote_failures import failed, fetch_failure
+from gitops.remote_failures import failed, fetch_failure, too_large
 from gitops.remote_listing import Listing
 
 PRUNED = (b"+refs/heads/*:refs/heads/*", b"+refs/tags/*:refs/tags/*")
@@ -68,8 +68,16 @@ async def fetch_refs(
             words = f"the fetch takes longer than {limits.fetch_s:g} s"
             raise failed(remote, RemoteCause.TIMED_OUT, words, hint="mirror a smaller repository, or let an operator raise the limit") from error
     if status != 0:
-        raise fetch_failure(remote, said) from GitFailed("cannot run git 'fetch'", stderr=remote.credentials.redact(said[-4096:]), status=status)
+        # index-pack dies at its limit without a word, so the file that it leaves has to say why.
+        failure = too_large(remote) if _is_cut_off(repository, limits.pack_bytes) else fetch_failure(remote, said)
+        raise failure from GitFailed("cannot run git 'fetch'", stderr=remote.credentials.redact(said[-4096:]), status=status)
     return Fetched(frozenset((old, new) for old, new in _FORCED.findall(said)))
+
+
+def _is_cut_off(repository: Path, limit_bytes: int) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return any(path.stat().st_size >= limit_bytes for path in repository.glob("objects/pack/tmp_pack_*"))
+    return False
 
 
 async def _feed(process: GitProcess, refspecs: Sequence[bytes]) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio.to_thread
 import structlog
 
-from foundation.clock import Clock
+from foundation.clock import Clock, SystemClock
 from foundation.crash import crash_point
 from gitops import maintenance
 from gitops.content import ProjectKey
@@ -96,7 +96,8 @@ class Mirrors:
     ) -> None:
         """`resolver` is the system's; tests give names of their own."""
         self._repositories = repositories
-        self._clock = clock
+        # Locks are held by other processes, whose death is waited for by the machine's clock, whatever clock the caller lives by.
+        self._machine = SystemClock()
         self._limits = limits
         self._listings = RemoteListings(clock, addresses, limits, resolver)
 
@@ -204,7 +205,7 @@ class Mirrors:
     async def _writing(self, project: ProjectKey) -> AsyncIterator[tuple[int, ...]]:
         """Hold the mirror for a fetch, without leftovers before and after. Pins and readers go on; repacking and moving wait."""
         path = self._repositories.volume.repository(project)
-        async with fetching(path, self._clock, wait_s=self._limits.lock_s) as descriptor:
+        async with fetching(path, self._machine, wait_s=self._limits.lock_s) as descriptor:
             await self._clear(path)
             try:
                 async with self._repositories.pushing(project) as lock:
@@ -218,7 +219,7 @@ class Mirrors:
         """Remove what killed fetches left behind. Under the exclusive lock no writer lives, so nothing needs to be old to be a leftover."""
         if not await anyio.to_thread.run_sync(maintenance.has_leftovers, path):
             return
-        lock = await acquire(path, self._clock, exclusive=True, wait_s=SWEEP_WAIT_S)
+        lock = await acquire(path, self._machine, exclusive=True, wait_s=SWEEP_WAIT_S)
         if lock is None:
             removed = await anyio.to_thread.run_sync(maintenance.sweep_repository, path)
         else:

@@ -21,12 +21,6 @@ _STATUS = re.compile(r"(?:returned error:|HTTP) (\d{3})")
 _GIT_CAUSES: Sequence[tuple[RemoteCause, re.Pattern[str], str, str]] = (
     (
         RemoteCause.TOO_LARGE,
-        re.compile(r"died of signal 25|File too large"),
-        "its pack is larger than the limit allows",
-        "mirror a smaller repository, or let an operator raise the limit",
-    ),
-    (
-        RemoteCause.TOO_LARGE,
         re.compile(r"[Oo]ut of memory|Cannot allocate memory"),
         "its objects need more memory than the limit allows",
         "mirror a smaller repository",
@@ -127,6 +121,12 @@ def redirect_failure(remote: Remote, to: str) -> RemoteFailed:
         f"the host redirects{where}",
         hint="write the address that it redirects to into spec.external.url, if it is the right one",
     )
+
+
+def too_large(remote: Remote) -> RemoteFailed:
+    """Return the refusal of a pack over the limit."""
+    words = "its pack is larger than the limit allows"
+    return failed(remote, RemoteCause.TOO_LARGE, words, hint="mirror a smaller repository, or let an operator raise the limit")
 
 
 def _seconds(retry_after: str, now: datetime | None) -> float | None:

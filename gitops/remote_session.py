@@ -193,8 +193,9 @@ class RemoteSession(threading.Event):
             if authorization is not None:
                 sent["Authorization"] = authorization
             connection.request(method, f"{parts.path}?{parts.query}" if parts.query else parts.path, body, sent)
-            response = connection.getresponse()
-            answer = Answer(url, response.status, response.headers, self._read(response))
+            # Closed in any case: a body of known length does not end by itself, and until then the connection takes no other request.
+            with contextlib.closing(connection.getresponse()) as response:
+                answer = Answer(url, response.status, response.headers, self._read(response))
         except BaseException:
             connection.close()
             raise
@@ -215,7 +216,6 @@ class RemoteSession(threading.Event):
                 raise failed(self._remote, RemoteCause.TOO_LARGE, words, hint="remove branches and tags that nobody needs")
         if response.length:
             raise http.client.IncompleteRead(bytes(body), response.length)
-        response.close()  # a body of known length does not end by itself, and the connection would take no other request
         return bytes(body)
 
     def _raise_if_aborted(self) -> None:

@@ -62,6 +62,7 @@ class MisbehavingHost:
     requests: list[Request] = field(default_factory=list)
     handshakes: int = 0
     released: threading.Event = field(default_factory=threading.Event)
+    _exchanged: tuple[int, ssl.SSLContext] | None = None
 
     def url(self, name: str, *, host: str = "localhost") -> str:
         """Return the URL of a repository."""
@@ -79,6 +80,18 @@ class MisbehavingHost:
             if self.released.wait(seconds):
                 return
 
+    def drip_in(self, data: bytes, parts: int) -> Iterator[bytes]:
+        """Send an answer in equal parts, each after a pause."""
+        size = len(data) // parts + 1
+        for start in range(0, len(data), size):
+            yield data[start : start + size]
+            if self.released.wait(0.2):
+                return
+
+    def exchange_after(self, handshakes: int, context: ssl.SSLContext) -> None:
+        """Show another certificate after so many more handshakes."""
+        self._exchanged = (self.handshakes + handshakes, context)
+
     def serve(self, listener: socket.socket, context: ssl.SSLContext) -> None:
         """Take connections until the listener is closed."""
         with contextlib.suppress(OSError):
@@ -88,6 +101,8 @@ class MisbehavingHost:
 
     def _converse(self, plain: socket.socket, context: ssl.SSLContext) -> None:
         plain.settimeout(DEADLINE_S)
+        if self._exchanged is not None and self.handshakes >= self._exchanged[0]:
+            context = self._exchanged[1]
         with contextlib.suppress(OSError), plain, context.wrap_socket(plain, server_side=True) as connection:
             self.handshakes += 1
             request = _read(connection)
