@@ -95,6 +95,14 @@ class ObjectReader:
         header = self._header()
         return None if header is None else (header[0], header[1])
 
+    def headers(self, object_ids: Sequence[str]) -> Iterator[tuple[str, str, int]]:
+        """Yield (object id, type, size in bytes) of each object, in the order asked, without reading its content."""
+        for object_id in self._windows("info", object_ids):
+            header = self._header()
+            if header is None:
+                raise _missing(object_id)
+            yield header
+
     def sizes(self, object_ids: Sequence[str]) -> list[int]:
         """Return the size in bytes of each object, in the order asked, without reading its content."""
         return [self._size_of(object_id) for object_id in self._windows("info", object_ids)]
@@ -150,7 +158,7 @@ class ObjectReader:
         if size[:-1].isdigit():
             return int(size)
         if line.endswith(b" missing\n"):
-            raise GitFailed(f"cannot read object '{object_id}': it is missing from the repository", hint="run `git fsck` on the repository")
+            raise _missing(object_id)
         raise self._failure(f"its answer is {line[:80]!r}")
 
     def _header(self) -> tuple[str, str, int] | None:
@@ -182,6 +190,10 @@ class ObjectReader:
     def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
+
+
+def _missing(object_id: str) -> GitFailed:
+    return GitFailed(f"cannot read object '{object_id}': it is missing from the repository", hint="run `git fsck` on the repository")
 
 
 def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:

@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-
 PIPE_BYTES = 1 << 20
 """What an unprivileged process may ask for on Linux; the usual 64 KiB make a large pack thousands of wake-ups."""
 
@@ -27,7 +26,7 @@ class ReadEnd:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = _Descriptor(descriptor)
-        self._gathers = enlarge(descriptor)
+        self._gathers: bool | None = None
         self._flows = False
 
     async def read(self, limit_bytes: int) -> bytes:
@@ -40,9 +39,14 @@ class ReadEnd:
                 if self._flows:
                     await asyncio.sleep(_GATHER_S)
             else:
-                self._flows = self._gathers and len(data) >= _FLOW_BYTES
+                self._flows = len(data) >= _FLOW_BYTES and self._may_gather()
                 return data
         return b""
+
+    def _may_gather(self) -> bool:
+        if self._gathers is None:
+            self._gathers = enlarge(self._descriptor.number)
+        return self._gathers
 
     def close(self) -> None:
         """Close the descriptor. Idempotent."""
@@ -57,7 +61,7 @@ class WriteEnd:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = _Descriptor(descriptor)
-        self._gathers = enlarge(descriptor)
+        self._gathers: bool | None = None
 
     async def write(self, data: bytes) -> bool:
         """Write all of `data`; False when nobody reads any more or after `close`."""
@@ -68,6 +72,9 @@ class WriteEnd:
             try:
                 rest = rest[os.write(self._descriptor.number, rest) :]
             except BlockingIOError:
+                if self._gathers is None:
+                    self._gathers = enlarge(self._descriptor.number)
+                    continue
                 await self._descriptor.wait_writable()
                 if self._gathers:
                     await asyncio.sleep(_GATHER_S)

@@ -4,7 +4,6 @@ Owns the pipes and the dialogue. There is no socket path to guess, no credential
 millisecond. The gate fails closed: without an answer the hook refuses. Must not know the rules.
 """
 
-import asyncio
 import contextlib
 import os
 from collections.abc import Awaitable, Callable
@@ -14,9 +13,10 @@ from typing import Self
 from foundation.errors import ArenaError
 from gitops.errors import GitFailed, PushRefused
 from gitops.inspection import printable
+from gitops.pipes import ReadEnd
 
 HOOKS = Path(__file__).with_name("hooks")
-_QUESTION_LIMIT_BYTES = 1 << 20
+_QUESTION_LIMIT_BYTES = 8192
 _ANSWER_LIMIT_CHARACTERS = 1000
 _ACCEPT = "accept"
 _END = b"\ndone\n"
@@ -93,18 +93,14 @@ def one_line(error: ArenaError) -> str:
 
 
 async def _read_question(descriptor: int) -> bytes:
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=_QUESTION_LIMIT_BYTES)
-    # The transport owns the duplicate and closes it.
-    stream = os.fdopen(os.dup(descriptor), "rb", buffering=0)
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stream)
+    pipe = ReadEnd(os.dup(descriptor))
     question = bytearray()
     try:
         # receive-pack has the writing end too, so its end of file would come too late: the hook says when it is done.
-        while not question.endswith(_END) and len(question) < _QUESTION_LIMIT_BYTES and (chunk := await reader.read(65536)):
+        while not question.endswith(_END) and len(question) < _QUESTION_LIMIT_BYTES and (chunk := await pipe.read(_QUESTION_LIMIT_BYTES)):
             question += chunk
     finally:
-        transport.close()
+        pipe.close()
     return bytes(question)
 
 

@@ -7,10 +7,12 @@ trees and blobs are checked in the quarantine by `push_check`. Must not know how
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from gitops.receive_protocol import RefCommand
 from gitops.tree_rules import SnapshotLimits
 
+BRANCHES = "refs/heads/"
 MAIN_REF = b"refs/heads/main"
 MAIN_PUSH = "git push origin HEAD:main"
 
@@ -37,18 +39,32 @@ FAULTS_CHECKED_WITH_PATH = ("badFilemode", "emptyName", "fullPathname", "hasDot"
 
 FSCK_FAULT = re.compile(r"error: object ([0-9a-f]{40,64}): (\w+): (.*)")
 VOLUME_TROUBLES = ("No space left on device", "Disk quota exceeded", "Read-only file system", "Input/output error")
+# What git says of a ref that lies where another needs a directory, and of one that is not any more what the client was told.
+_CONFLICT = re.compile(r"cannot lock ref '[^']*': '([^']*)' exists; cannot create")
+_MOVED = ("failed to update ref", "cannot lock ref", "incorrect old value provided", "reference already exists")
+_MAX_WORDS = 10
 _MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class PushPolicy:
-    """What one project allows. `force_remedy` tells the user how a forced push could be allowed here."""
+    """What one project allows.
 
+    `refs`: main alone, or any branch and tag. `allow_force`: branches may lose commits, refs may be deleted; `force_remedy` tells the user how that could
+    be allowed here. `push_options`: clients may send options, which this server hands to nobody.
+    """
+
+    refs: Literal["main", "any"] = "main"
     allow_force: bool = False
+    push_options: bool = False
     max_pack_bytes: int = 256 * _MIB
     max_blob_bytes: int = 64 * _MIB
     limits: SnapshotLimits = field(default_factory=SnapshotLimits)
     force_remedy: str = "merge instead, or have the project allow force pushes"
+
+    def hosts(self, ref: bytes) -> bool:
+        """Say whether a ref may exist here."""
+        return ref == MAIN_REF if self.refs == "main" else ref.startswith((b"refs/heads/", b"refs/tags/"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +80,13 @@ def refuse_commands(commands: Sequence[RefCommand], policy: PushPolicy) -> Refus
     causes: dict[bytes, str] = {}
     words: list[str] = []
     for command in commands:
-        if command.ref != MAIN_REF:
-            causes[command.ref] = "only main is hosted"
-            if len(words) < 10:  # noqa: PLR2004 - enough to read
-                words.append(_other_ref(command))
+        if not policy.hosts(command.ref):
+            causes[command.ref] = "only main is hosted" if policy.refs == "main" else "only branches and tags are hosted"
+            words.append(_other_ref(command, policy))
         elif command.deletes and not policy.allow_force:
             causes[command.ref] = "deletion is not allowed"
-            words.append(f"error: cannot delete 'main': its commits would be lost; {policy.force_remedy}")
+            words.append(f"error: cannot delete '{_short(command.name)}': its commits would be lost; {policy.force_remedy}")
+        del words[_MAX_WORDS:]
     return Refusal(causes, words) if causes else None
 
 
@@ -95,9 +111,8 @@ def explain_report(fates: Mapping[str, str], said: Sequence[str], policy: PushPo
         object_id, check, detail = fault[1], fault[2], fault[3]
         line = f"error: cannot accept object {object_id}: check '{check}' fails ({detail}); rewrite the commits that hold it, then push again"
         return [line], f"object {object_id[:12]} fails check '{check}'"
-    if "non-fast-forward" in fates.values():
-        return [f"error: cannot replace 'main': commits would be lost; {policy.force_remedy}"], ""
-    return [], ""
+    words = [_explain_ref(_short(ref), cause, said, policy) for ref, cause in fates.items() if cause != "ok"]
+    return [line for line in words if line][:_MAX_WORDS], ""
 
 
 def receive_settings(policy: PushPolicy) -> dict[str, str]:
@@ -114,15 +129,39 @@ def receive_settings(policy: PushPolicy) -> dict[str, str]:
         "receive.denyDeletes": allowed,
         "receive.denyDeleteCurrent": "ignore" if policy.allow_force else "refuse",
         "receive.denyCurrentBranch": "ignore",
-        "receive.advertisePushOptions": "false",
+        "receive.advertisePushOptions": "true" if policy.push_options else "false",
         "receive.shallowUpdate": "false",
         "receive.hideRefs": "refs",
-        "receive.hideRefs#2": f"!{MAIN_REF.decode()}",
+        **(
+            {"receive.hideRefs#2": f"!{MAIN_REF.decode()}"}
+            if policy.refs == "main"
+            else {"receive.hideRefs#2": "!refs/heads", "receive.hideRefs#3": "!refs/tags"}
+        ),
         "transfer.hideRefs": "refs/arena",
         "transfer.advertiseSID": "false",
     }
 
 
-def _other_ref(command: RefCommand) -> str:
+def _other_ref(command: RefCommand, policy: PushPolicy) -> str:
     verb = "delete" if command.deletes else "push to"
+    if policy.refs == "any":
+        return f"error: cannot {verb} '{command.name}': only branches and tags are hosted here; use a name in refs/heads/ or refs/tags/"
     return f"error: cannot {verb} '{command.name}': only 'refs/heads/main' is hosted here; use `{MAIN_PUSH}`"
+
+
+def _short(ref: str) -> str:
+    return ref.removeprefix(BRANCHES)
+
+
+def _explain_ref(name: str, cause: str, said: Sequence[str], policy: PushPolicy) -> str:
+    """Say in words why git did not move one ref; nothing when its own cause says it all."""
+    if cause == "non-fast-forward":
+        return f"error: cannot replace '{name}': commits would be lost; {policy.force_remedy}"
+    if cause == "missing necessary objects":
+        return f"error: cannot move '{name}': it needs objects that neither the push nor the server has; run `git fsck`, then push again"
+    conflict = next((match[1] for line in said if f"/{name}'" in line and (match := _CONFLICT.search(line))), None)
+    if conflict is not None:
+        return f"error: cannot create '{name}': '{_short(conflict)}' exists, and a name cannot be a directory of names too; choose another"
+    if any(cause.startswith(words) for words in _MOVED):
+        return f"error: cannot move '{name}': it was moved meanwhile; run `git fetch`, then push again"
+    return ""

@@ -136,9 +136,8 @@ class Pushes:
         def run() -> None:
             if objects is not None and objects.resolve().parent != (incoming.repository / "objects").resolve():
                 raise PushRefused("cannot check the push: its quarantine lies outside the repository")
-            for command in incoming.request.commands:
-                quarantine = Quarantine(incoming.repository, objects, None if command.deletes else command.new, self.limits.check_s)
-                check_push(quarantine, incoming.access.policy)
+            tips = {command.name: command.new for command in incoming.request.commands if not command.deletes}
+            check_push(Quarantine(incoming.repository, objects, tips, self.limits.check_s), incoming.access.policy)
 
         try:
             async with asyncio.timeout(self.limits.check_s):

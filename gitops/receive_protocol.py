@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from gitops import pktline
 from gitops.pktline import BadLine, LineReader
 
-MAX_COMMANDS = 1000
-MAX_COMMANDS_BYTES = 256 * 1024
+MAX_COMMANDS = 20_000
+MAX_COMMANDS_BYTES = 4 << 20
+_MAX_SAID_BYTES = 256 * 1024
 _COMMAND = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64}) ([0-9a-f]{40}|[0-9a-f]{64}) (refs/[^\0\n]{1,1000}|HEAD)")
 _SIDE_BAND = "side-band-64k"
 _DATA, _PROGRESS = 1, 2
@@ -144,7 +145,7 @@ class ReportFilter:
             if line[:1] == b"\x01":
                 self._report += line[1:]
                 continue
-            if line[:1] == b"\x02" and len(self._said) < MAX_COMMANDS_BYTES:
+            if line[:1] == b"\x02" and len(self._said) < _MAX_SAID_BYTES:
                 self._said += line[1:]
             passed += pktline.encode(line)
         return bytes(passed)

@@ -8,7 +8,8 @@ import re
 import unicodedata
 
 # A name of these characters breaks no rule and needs no second look. "~", ":" and "\" are not among them on purpose.
-_PLAIN = re.compile(rb"[A-Za-z0-9_](?:[A-Za-z0-9_+=@,.-]*[A-Za-z0-9_+=@,-])?")
+PLAIN_NAME = rb"[A-Za-z0-9_](?:[A-Za-z0-9_+=@,.-]*[A-Za-z0-9_+=@,-])?"
+_PLAIN = re.compile(PLAIN_NAME)
 # Code points that HFS+ skips when it compares names (git: utf8.c, next_hfs_char).
 _HFS_IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
 _IMPOSSIBLE = {b"": "is empty", b".": "is '.'", b"..": "is '..'"}
