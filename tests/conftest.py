@@ -20,7 +20,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Run one `arena up` for all tests that do not harm it."""
     folder = tmp_path_factory.mktemp("arena")
-    with serving(folder / "state", folder / "home", "--max-workers", "2") as running:
+    options = ("--max-workers", "2", "--allow-network", "127.0.0.0/8")  # the git hosts of tests are on loopback
+    with serving(folder / "state", folder / "home", *options) as running:
         yield running
 
 

@@ -38,6 +38,7 @@ COMMANDS = {
     "show": "arena.cli.runs",
     "logs": "arena.cli.runs",
     "project": "arena.cli.projects",
+    "sync": "arena.cli.sync",
     "hooks": "arena.cli.hooks",
     "doctor": "arena.cli.doctor",
     "backup": "arena.cli.backups",

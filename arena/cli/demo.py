@@ -16,8 +16,8 @@ from typing import Any
 import typer
 
 from arena.cli.client import Client
+from arena.cli.following import follow
 from arena.cli.outcome import verdict_lines
-from arena.cli.runs import follow
 from arena.cli.screen import paint
 from arena.cli.server import credential_helper
 from arena.errors import ServerUnreachable, UsageError
@@ -80,7 +80,7 @@ def _run_of(client: Client, commit: str) -> dict[str, Any]:
         runs = sorted(client.list(ARENA_RUN, NAMESPACE)["items"], key=created)
         mine = [run for run in runs if ((run.get("status") or {}).get("source") or {}).get("commit") == commit]
         if mine:
-            return next(run for run in follow(client, mine[-1]) if finished(run))
+            return next(run for run in follow(client, ARENA_RUN, mine[-1], until="it ended") if finished(run))
         time.sleep(0.05)
     raise UsageError(f"no run of commit {commit[:12]} came within {RUN_S:.0f} s")
 

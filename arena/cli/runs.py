@@ -3,7 +3,6 @@
 import secrets
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +10,7 @@ import typer
 
 from arena import settings
 from arena.cli.client import Client, ServerRefused
+from arena.cli.following import follow
 from arena.cli.listing import cells, columns_of
 from arena.cli.options import DEFAULT_STATE, Mock, Namespace, State, flag, of_namespace, state_directory
 from arena.cli.outcome import exit_code, verdict_lines
@@ -86,7 +86,7 @@ def wait_for(client: Client, content: Path, started: dict[str, Any]) -> int:
     line = ProgressLine(sys.stderr)
     ended = started
     try:
-        for ended in follow(client, started):
+        for ended in follow(client, ARENA_RUN, started, until="it ended"):
             line.show(ended)
             if finished(ended):
                 break
@@ -114,7 +114,7 @@ def cancel(
     _refuse_ended(found)
     client.patch(ARENA_RUN, namespace, name, {"spec": {"cancelled": True}})
     if wait:
-        found = next(run for run in follow(client, found) if finished(run))
+        found = next(run for run in follow(client, ARENA_RUN, found, until="it ended") if finished(run))
         _refuse_ended(found)
     sys.stdout.write(f"{name} {'cancelled' if wait else 'is being cancelled'}\n")
     sys.stderr.write(f"  arena show {name}{of_namespace(namespace)}\n")
@@ -135,24 +135,6 @@ def _refuse_ended(run: dict[str, Any]) -> None:
         return
     name, where = run["metadata"]["name"], of_namespace(run["metadata"]["namespace"])
     raise UsageError(f"cannot cancel run '{name}': it has ended as {run['status']['phase']}", hint=f"arena show {name}{where}")
-
-
-def follow(client: Client, started: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a run as it is now, then after each change; ends when the run is deleted or the server goes."""
-    metadata = started["metadata"]
-    while True:
-        current = client.get(ARENA_RUN, metadata["namespace"], metadata["name"])
-        yield current
-        try:
-            for kind, changed in client.watch(ARENA_RUN, metadata["namespace"], current["metadata"]["resourceVersion"]):
-                if changed["metadata"]["uid"] != metadata["uid"]:
-                    continue
-                if kind == "DELETED":
-                    raise UsageError(f"run '{metadata['name']}' was deleted before it ended")
-                yield changed
-        except ServerRefused as error:
-            if error.reason != "Expired":
-                raise
 
 
 def runs(

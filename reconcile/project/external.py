@@ -108,8 +108,8 @@ async def _fetch(project: ProjectScope, external: External, secret: Object | Non
         project.scope.condition(FETCH_FAILED, "True", failure.reason, failure.text)
     status["credentialsVersion"] = secret_version(secret)
     status["nextFetchTime"] = timestamp(project.scope.clock.now() + _wait(external, status, failure))
-    project.answer_request()
     await project.scope.save()
+    project.answer_request()  # written at the end of the pass: who waits for the answer finds head and conditions beside it
     if failure is None:
         project.world.shown.add(project.project)
         await _tell(project, external, state, first=first)
@@ -139,7 +139,7 @@ async def _tell(project: ProjectScope, external: External, state: MirrorState, *
     """Say in one event what the fetch changed. Whoever dies before has the refs all the same: the event decides nothing."""
     refs = project.status["refs"]
     if first:
-        await project.scope.event("Normal", EventReason.MIRRORED, f"{refs['branches']} branches and {refs['tags']} tags of {external.url}")
+        await project.scope.event("Normal", EventReason.MIRRORED, f"branches {refs['branches']}, tags {refs['tags']} of {external.url}")
     elif text := describe_changes(state.changes):
         await project.scope.event("Normal", EventReason.REFS_CHANGED, text)
     if state.skipped and (first or state.changes):

@@ -9,7 +9,9 @@ import pytest
 from arena.access import LocalAccess
 from arena.app import ArenaApp
 from foundation.clock import SystemClock
-from gitops.errors import Unauthenticated, UnknownProject
+from gitops.content import ProjectKey
+from gitops.errors import Forbidden, Unauthenticated, UnknownProject
+from reconcile.cluster.port import ARENA_PROJECT
 from reconcile.cluster.sqlite import SqliteCluster
 
 TOKEN = "0123456789abcdef" * 3
@@ -50,6 +52,28 @@ async def test_what_opens_what(cluster: SqliteCluster, header: str, *, api: bool
     assert access.admits(headers) is api
     with pytest.raises(UnknownProject if git else Unauthenticated):
         await access.authorize_git(headers, "team", "none", write=False)
+
+
+@pytest.mark.parametrize(
+    ("status", "write", "refusal"),
+    [
+        pytest.param({"repositoryURL": "https://git.example.com/p.git"}, False, None, id="a fetch of what is mirrored"),
+        pytest.param({"repositoryURL": "https://git.example.com/old.git"}, False, UnknownProject, id="a fetch while the mirror is another remote's"),
+        pytest.param({}, False, UnknownProject, id="a fetch before the first one of ours"),
+        pytest.param({"repositoryURL": "https://git.example.com/p.git"}, True, Forbidden, id="a push"),
+    ],
+)
+async def test_a_mirror_is_read_only(cluster: SqliteCluster, status: dict[str, str], refusal: type[Exception] | None, *, write: bool) -> None:
+    """The mirror of an external project is served for fetch, once it is of the remote that the spec names, and takes no push, its discovery included."""
+    document = {"apiVersion": ARENA_PROJECT.api_version, "kind": "ArenaProject", "metadata": {"name": "p", "namespace": "team"}}
+    await cluster.create({**document, "spec": {"external": {"url": "https://git.example.com/p.git"}}})
+    await cluster.patch_status(ARENA_PROJECT, "team", "p", status)
+    access, headers = LocalAccess(cluster, TOKEN), {"authorization": basic(TOKEN)}
+    if refusal is None:
+        assert (await access.authorize_git(headers, "team", "p", write=write)).project == ProjectKey("team", "p")
+        return
+    with pytest.raises(refusal):
+        await access.authorize_git(headers, "team", "p", write=write)
 
 
 async def test_empty_token_opens_nothing(cluster: SqliteCluster) -> None:

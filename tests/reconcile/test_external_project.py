@@ -63,7 +63,7 @@ class TestFetching:
         assert (status["refs"]["branches"], status["refs"]["tags"]) == (1, 1)
         assert status["lastHandledSync"] == "now"
         assert condition(found, "FetchFailed")["status"] == "False"
-        assert await world.events("Mirrored") == [f"1 branches and 0 tags of {URL}"]
+        assert await world.events("Mirrored") == [f"branches 1, tags 0 of {URL}"]
 
     async def test_two_passes_over_an_unchanged_world_write_nothing(self, world: World) -> None:
         """Until the next fetch is due a pass writes nothing, whether the last one was good or bad."""
