@@ -5,7 +5,7 @@ Pure. The shapes are those of metav1.Status (https://kubernetes.io/docs/referenc
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,7 +59,7 @@ def error_of(about: About, code: int, body: bytes) -> ClusterError:
         code = _TOO_LARGE_CODE
     match code:
         case 400 | 422:
-            return Invalid(_field_errors(status, message), kind=about.kind.kind, name=about.name)
+            return Invalid(_field_errors(status) or [FieldError("", message)], kind=about.kind.kind, name=about.name)
         case 404:
             return _not_found(about, status, message)
         case 409:
@@ -89,14 +89,17 @@ def _conflict(about: About, status: Mapping[str, Any], message: str) -> ClusterE
     return Conflict(about.kind.kind, about.namespace, about.name, cause)
 
 
-def _field_errors(status: Mapping[str, Any], message: str) -> Sequence[FieldError]:
-    """Return what is wrong with which field: the causes of a refusal, the strange fields of a strict decoding, or the message alone."""
+def _field_errors(status: Mapping[str, Any]) -> list[FieldError]:
+    """Return what is wrong with which field, as far as the server tells it: strange fields of a strict decoding, or the causes of a refusal."""
+    _, is_strict, said = str(status.get("message", "")).rpartition("strict decoding error: ")  # a patch repeats the whole object before it
+    if is_strict:
+        return [FieldError(path, words) for words, path in _STRANGER.findall(said)]
     causes = [cause for cause in _details(status).get("causes") or () if cause.get("field") != "<nil>"]
     errors = [
-        FieldError(str(cause.get("field", "")), str(cause.get("message", "")), str(cause.get("reason", "FieldValueInvalid"))) for cause in causes
+        FieldError(str(cause.get("field", "")), str(cause.get("message", ""))[:_MAX_MESSAGE], str(cause.get("reason", "FieldValueInvalid")))
+        for cause in causes
     ]
-    errors = errors or [FieldError(path, said) for said, path in _STRANGER.findall(message)]
-    return [*dict.fromkeys(errors)] or [FieldError("", message)]
+    return [*dict.fromkeys(errors)]
 
 
 def _status(body: bytes) -> Mapping[str, Any]:

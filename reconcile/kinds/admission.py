@@ -85,14 +85,18 @@ def admit(kind: str, new: dict[str, Any], old: dict[str, Any] | None, *, unknown
 
 
 def admit_status(kind: str, new: dict[str, Any], old: dict[str, Any]) -> None:
-    """Check a write that changes status only: its schema, and what is set once. Unknown keys and defaults are left alone.
+    """Check a write that changes status only: unknown keys that were not there, its schema, and what is set once. Defaults are left alone.
 
     Raises:
         Invalid: with every field that is wrong.
     """
     if kind not in CATALOG:
         return
-    errors = [error for error in schema_errors(schema_of(kind), new) if _part(error.path) == "status"] or [*_rule_errors(kind, new, old, ["status"])]
+    schema = schema_of(kind)
+    known = {key.path for key in unknown_keys(schema, {"status": old.get("status")})}
+    errors = [FieldError(key.path, _unknown_message(key)) for key in unknown_keys(schema, {"status": new.get("status")}) if key.path not in known]
+    errors = errors or [error for error in schema_errors(schema, new) if _part(error.path) == "status"]
+    errors = errors or [*_rule_errors(kind, new, old, ["status"])]
     if errors:
         raise Invalid(errors, kind=kind, name=_name(new))
 

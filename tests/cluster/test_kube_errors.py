@@ -79,6 +79,14 @@ STRICT = 'ArenaJob in version "v1alpha1" cannot be handled: strict decoding erro
             [FieldError("spec.trails", 'unknown field "spec.trails"'), FieldError("spec.x", 'duplicate field "spec.x"')],
             id="strange fields",
         ),
+        pytest.param(
+            422,
+            status(
+                "Invalid", f'is invalid: patch: Invalid value: "{{unknown field "spec.y"}}": {STRICT}', causes=[{"field": "patch", "message": STRICT}]
+            ),
+            [FieldError("spec.trails", 'unknown field "spec.trails"'), FieldError("spec.x", 'duplicate field "spec.x"')],
+            id="strange fields of a patch",
+        ),
         pytest.param(400, status("BadRequest", "no JSON"), [FieldError("", "no JSON")], id="only a message"),
     ],
 )

@@ -305,6 +305,22 @@ async def test_status_with_stale_version(cluster: Cluster) -> None:
         await cluster.patch_status(ARENA_JOB, NS, "a", {"activeCount": 1}, resource_version=old["metadata"]["resourceVersion"])
 
 
+@pytest.mark.parametrize("way", ["create", "update", "patch", "patch_status"])
+async def test_an_unknown_field_is_refused(cluster: Cluster, way: str) -> None:
+    """A field that the kind does not declare is refused by name, never dropped in silence, whichever way it comes."""
+    stored = await cluster.create(job("a", spec={"sourceRef": {"name": "src"}, "trials": 2}))
+    write = {
+        "create": lambda: cluster.create(job("b", spec={"sourceRef": {"name": "src"}, "trails": 2})),
+        "update": lambda: cluster.update({**stored, "spec": {**stored["spec"], "trails": 2}}),
+        "patch": lambda: cluster.patch(ARENA_JOB, NS, "a", {"spec": {"trails": 2}}),
+        "patch_status": lambda: cluster.patch_status(ARENA_JOB, NS, "a", {"trails": 2}),
+    }
+    with pytest.raises(Invalid) as refusal:
+        await write[way]()
+    assert [error.path for error in refusal.value.errors] == ["status.trails" if way == "patch_status" else "spec.trails"]
+    assert await cluster.get(ARENA_JOB, NS, "a") == stored
+
+
 async def test_status_of_nothing(cluster: Cluster) -> None:
     """A status write to an absent object is NotFound."""
     with pytest.raises(NotFound):

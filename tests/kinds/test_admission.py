@@ -112,10 +112,12 @@ def test_an_unchanged_spec_is_not_checked_again() -> None:
 
 
 def test_a_status_is_checked_where_it_changes() -> None:
-    """A status write meets the status' schema; a spec that is wrong by now does not stand in its way."""
-    stored = admit("ArenaJob", job(), None).object
+    """A status write meets the status' schema; what a newer program left there, or a spec that is wrong by now, does not stand in its way."""
+    stored = {**admit("ArenaJob", job(), None).object, "status": {"newer": True}}
     stored["spec"]["type"] = "benchmark"
     admit_status("ArenaJob", {**stored, "status": {"activeCount": 1, "newer": True}}, stored)
+    with pytest.raises(Invalid, match=r"status\.newest"):
+        admit_status("ArenaJob", {**stored, "status": {"newest": True, "newer": True}}, stored)
     with pytest.raises(Invalid, match=r"status\.activeCount"):
         admit_status("ArenaJob", {**stored, "status": {"activeCount": -1}}, stored)
 
