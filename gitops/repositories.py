@@ -94,7 +94,9 @@ class Repositories:
 
     async def head(self, project: ProjectKey) -> str | None:
         """Return the commit of main; None before the first push."""
-        return await self._read(project, "read the head of", seeding.read_main)
+        file = self.volume.repository(project) / "refs" / "heads" / "main"
+        # Until a ref is packed it is a file, and opening a repository costs ten times what reading that does.
+        return await self._in_thread(lambda: seeding.read_ref_file(file)) or await self._read(project, "read the head of", seeding.read_main)
 
     async def resolve(self, project: ProjectKey, ref: str) -> ResolvedRef:
         """Return what a branch, tag, full ref or full SHA names.

@@ -16,6 +16,7 @@ from dulwich.repo import Repo
 
 from foundation.crash import crash_point
 from foundation.files import sync_directory
+from gitops.content import is_full_commit
 from gitops.errors import SeedFailed
 from gitops.tree_names import shown
 from gitops.tree_rules import SnapshotLimits, read_tree
@@ -60,6 +61,15 @@ def read_main(repository: Repo) -> str | None:
     """Return the commit of main; None before the first."""
     value = repository.refs.read_ref(MAIN)
     return value.decode("ascii") if value else None
+
+
+def read_ref_file(path: Path) -> str | None:
+    """Return the commit that a ref's own file names; None when there is none or it names another ref."""
+    try:
+        text = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return text if is_full_commit(text) else None
 
 
 class _Objects:
