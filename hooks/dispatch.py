@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Literal
 
 import anyio.to_thread
 from starlette.datastructures import Headers
@@ -49,9 +50,10 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What its owner should know about a project: an event to record once the sender has its answer."""
+    """What its owner should know about a project: an event to record once the sender has its answer. Of one topic the owner hears now and then."""
 
     project: Object
+    topic: Literal["secret", "repository"]
     message: str
 
 
@@ -89,15 +91,15 @@ class Dispatch:
             return Taken(notice)
         if not notice.names(subscription.remote):
             mismatch = _mismatch(notice, subscription)
-            findings.append(Finding(subscription.project, f"a webhook delivery was refused: {mismatch.message}"))
+            findings.append(Finding(subscription.project, "repository", f"a webhook delivery was refused: {mismatch.message}"))
             raise mismatch
         return Taken(notice, await self._request([subscription]))
 
-    async def to_host(self, host: GitHost, headers: Headers, incoming: Incoming, findings: list[Finding], *, strange: bool) -> Taken:
+    async def to_host(self, host: GitHost, headers: Headers, incoming: Incoming, findings: list[Finding], *, suspect: bool) -> Taken:
         """Take a delivery to the address that all projects of a host share, and hand it to those of its remote whose own secret proves it.
 
         One that only another project's secret proves, as a group's hook sends them for repositories that nobody mirrors, is taken and asks for
-        nothing; when `strange`, for a sender that failed too often, this is not looked into.
+        nothing; when `suspect`, for a sender that failed too often, this is not looked into.
 
         Raises:
             Refused, SenderGone, StoreUnavailable: as for `to_project`.
@@ -111,7 +113,7 @@ class Dispatch:
             subscriptions = await self._subscriptions.of_host(host.name)
             own = [subscription for subscription in subscriptions if notice.names(subscription.remote)]
             proven = [subscription for subscription in own if await self._proves(host, delivery, subscription, findings)]
-            if not proven and (strange or not await self._is_known(host, delivery, subscriptions, own)):
+            if not proven and (suspect or not await self._is_known(host, delivery, subscriptions, own)):
                 raise _unproven(host)
         return Taken(notice, await self._request(proven) if notice.asks else ())
 
@@ -121,7 +123,7 @@ class Dispatch:
             return await self._subscriptions.secret(subscription)
         except SecretUnusable as error:
             if subscription.exists:
-                findings.append(Finding(subscription.project, str(error)))
+                findings.append(Finding(subscription.project, "secret", str(error)))
             return unknown_secret()
 
     async def _proves(self, host: GitHost, delivery: Delivery, subscription: Subscription, findings: list[Finding]) -> bool:

@@ -1,6 +1,6 @@
 """The HTTP face of webhooks: `POST /hooks/{host}/{namespace}/{project}` and `POST /hooks/{host}`.
 
-Owns the paths, the answers, and how much a stranger may try. What a delivery means belongs to `dispatch`.
+Owns the paths, the answers, and how much a suspectr may try. What a delivery means belongs to `dispatch`.
 """
 
 import ipaddress
@@ -43,10 +43,10 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class HookLimits:
-    """What strangers and senders may do.
+    """What suspectrs and senders may do.
 
     `failures` of one address: beyond it a delivery that fails is answered 429, and one that is proven still passes, because behind a proxy all senders
-    share an address. `per_project`: deliveries that are proven. `events`: equal findings about one project.
+    share an address. `per_project`: deliveries that are proven. `events`: findings of one topic about one project.
     """
 
     body: BodyLimits = _BODY
@@ -87,7 +87,7 @@ class Receiver:
     async def _answer(self, scope: Scope, incoming: Incoming, findings: list[Finding]) -> Response:
         source = _source(scope)
         try:
-            taken = await self._take(scope, incoming, findings, strange=self._failures.wait_s(source) > 0)
+            taken = await self._take(scope, incoming, findings, suspect=self._failures.wait_s(source) > 0)
         except Refused as error:
             return _refusal(self._limited(error, source, str(scope["path"])))
         except StoreUnavailable as error:
@@ -98,11 +98,11 @@ class Receiver:
             return _refusal(Refused(HTTPStatus.CONFLICT, f"cannot request a fetch: {error.message}", hint=error.hint, proven=True))
         return _acceptance(taken)
 
-    async def _take(self, scope: Scope, incoming: Incoming, findings: list[Finding], *, strange: bool) -> Taken:
+    async def _take(self, scope: Scope, incoming: Incoming, findings: list[Finding], *, suspect: bool) -> Taken:
         host, key = _target(scope)
         headers = Headers(scope=scope)
         if key is None:
-            taken = await self._dispatch.to_host(host, headers, incoming, findings, strange=strange)
+            taken = await self._dispatch.to_host(host, headers, incoming, findings, suspect=suspect)
         else:
             taken = await self._dispatch.to_project(host, key, headers, incoming, findings)
         for requested in taken.requested:
@@ -110,7 +110,7 @@ class Receiver:
         return taken
 
     def _limited(self, error: Refused, source: str, path: str) -> Refused:
-        """Count a failure of a stranger; return what it is answered."""
+        """Count a failure of a suspectr; return what it is answered."""
         if error.proven or error.status is HTTPStatus.TOO_MANY_REQUESTS:
             return error
         wait = self._failures.take(source)
@@ -127,7 +127,7 @@ class Receiver:
     async def _tell(self, findings: list[Finding]) -> None:
         """Record what owners should know, after the answer, so that its time says nothing about the project."""
         for finding in findings:
-            if not self._events.take((finding.project["metadata"]["uid"], finding.message)):
+            if not self._events.take((finding.project["metadata"]["uid"], finding.topic)):
                 await record(self._cluster, finding.project, "Warning", EventReason.WEBHOOK_REFUSED, finding.message, clock=self._clock)
 
 

@@ -315,6 +315,14 @@ async def test_a_missing_secret_is_told_its_owner(hooks: Hooks, prepare: Prepare
     assert [event["count"] for event in await hooks.events()] == [2]
 
 
+async def test_wrong_repositories_are_told_now_and_then(hooks: Hooks) -> None:
+    """A group's hook at a project's own address does not fill the project's events: they tell of one such delivery in ten minutes."""
+    await hooks.subscribe("github", URL)
+    for number in range(5):
+        await hooks.deliver("github", push("github", f"https://git.example.com/team/other-{number}.git")[0])
+    assert len(await hooks.events()) == 1
+
+
 async def test_strangers_write_nothing(hooks: Hooks) -> None:
     """Deliveries that prove nothing leave no event and no annotation on a project that is in order."""
     await hooks.subscribe("github", URL)
