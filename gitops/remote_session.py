@@ -23,6 +23,8 @@ from gitops.remote_failures import failed, redirect_failure, status_failure
 
 MOST_REDIRECTS = 3
 MOST_TRIED = 3
+USER_AGENT = "git/arena"
+"""Hosts answer programs that do not call themselves git with pages for people."""
 DISCOVERY = "info/refs?service=git-upload-pack"
 _ADVERTISEMENT = "application/x-git-upload-pack-advertisement"
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -56,7 +58,7 @@ class RemoteSession(threading.Event):
         self, remote: Remote, addresses: Sequence[Address], kept: KeptConnections, limits: MirrorLimits, now: Callable[[], datetime]
     ) -> None:
         super().__init__()
-        self.headers: dict[str, str] = {}
+        self.headers = {"User-Agent": USER_AGENT}
         self.base_url = ""
         self.address = addresses[0]
         self._remote = remote

@@ -18,7 +18,7 @@ from tests.mirror.conftest import PROJECT, Mirrored
 from tests.mirror.https_host import NAMES, HttpsHost, Upstream, free_port
 from tests.mirror.misbehaving_host import ADVERTISEMENT, MisbehavingHost, Request, answer, misbehaving, through
 
-GIT = b"User-Agent: git/"
+GIT = b"User-Agent: git/2"
 SECRET = "s3cr3t-of-the-reader"
 
 
@@ -31,7 +31,7 @@ def clock() -> Clock:
 @pytest.fixture
 def limits() -> MirrorLimits:
     """Limits that a test can wait for."""
-    return MirrorLimits(listing_s=1.0, connect_s=1.0, fetch_s=3.0, stall_s=1, listing_bytes=200_000, pack_bytes=200_000)
+    return MirrorLimits(listing_s=1.0, connect_s=1.0, fetch_s=3.0, stall_s=1, listing_bytes=200_000, pack_bytes=600_000)
 
 
 @pytest.fixture
@@ -257,12 +257,12 @@ class TestTime:
 
     async def test_a_pack_that_stalls(self, mirrored: Mirrored, upstream: Upstream, host: HttpsHost, liar: MisbehavingHost) -> None:
         """A host that stops in the middle of a pack is given up, and nothing of the pack is left."""
-        upstream.commit(files={"a.bin": os.urandom(100_000)})
+        upstream.commit(files={"a.bin": os.urandom(400_000)})
         whole: list[bytes] = []
 
         def half(request: Request) -> Iterator[bytes]:
             whole.append(through(host, request))
-            yield whole[0][:60_000]
+            yield whole[0][:250_000]
             yield from liar.stall()
 
         liar.behaviour = lambda request: half(request) if request.is_pack else [through(host, request)]
@@ -295,7 +295,7 @@ class TestSize:
 
     async def test_a_pack_that_is_too_large(self, mirrored: Mirrored, upstream: Upstream) -> None:
         """A pack over the limit is stopped while it comes in, leaves nothing, and a smaller history is taken afterwards."""
-        upstream.commit(files={"a.bin": os.urandom(400_000)})
+        upstream.commit(files={"a.bin": os.urandom(1_200_000)})
         failure = await mirrored.failure()
         assert (failure.cause, "its pack is larger than the limit" in failure.message) == (RemoteCause.TOO_LARGE, True), failure.message
         assert sum(path.stat().st_size for path in mirrored.path.rglob("*") if path.is_file()) < 50_000
