@@ -21,7 +21,7 @@ WAITS_FOR: Final = "waits"
 FETCHED_WITH: Final = "secret"
 """Index of ArenaProjects by the Secret that their remote is fetched with, as `namespace/name`."""
 
-_METADATA = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "labels")
+_METADATA = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
 _OWNER = ("apiVersion", "kind", "name", "uid")
 _STATUS = ("phase", "completionTime")
 

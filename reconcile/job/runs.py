@@ -39,8 +39,13 @@ class JobRuns:
         return cls(scope, await _listed(scope) if known is None else known, fresh=known is None)
 
     async def refresh(self) -> None:
-        """Read the job's runs from the store, once a pass: before anything is decided that cannot be taken back."""
+        """Read the job's runs from the store, once a pass: before anything is decided that cannot be taken back.
+
+        Raises:
+            Conflict: the pass sees an old job, which may not say yet what was started.
+        """
         if not self._fresh:
+            await self._scope.make_sure()
             self.all = sorted(await _listed(self._scope), key=created)
             self._fresh = True
 

@@ -10,7 +10,7 @@ from typing import Any
 from foundation.clock import Clock
 from reconcile.cluster.merge import merge_patch_between
 from reconcile.cluster.port import Cluster, Object, ObjectKey, ResourceKind, kind_of
-from reconcile.errors import NotFound
+from reconcile.errors import Conflict, NotFound
 from reconcile.runtime import events
 from reconcile.runtime.cache import NOTHING_KNOWN, Known
 from reconcile.runtime.conditions import ConditionStatus, Finding, set_condition
@@ -68,6 +68,17 @@ class Pass:
             self.kind, self.key.namespace, self.key.name, patch, resource_version=self.obj["metadata"]["resourceVersion"]
         )
         return True
+
+    async def make_sure(self) -> None:
+        """Make sure that this pass sees its object as the store has it, before it does what cannot be taken back.
+
+        Raises:
+            Conflict: it has changed; the pass should end (the controller starts another, which sees the new one).
+            NotFound: it is gone.
+        """
+        stored = (await self.cluster.get(self.kind, self.key.namespace, self.key.name))["metadata"]
+        if (stored["uid"], stored["resourceVersion"]) != (self.uid, self.obj["metadata"]["resourceVersion"]):
+            raise Conflict(self.kind.kind, self.key.namespace, self.key.name)
 
     async def look_up(self, kind: ResourceKind, name: str) -> Object:
         """Return another object of this namespace as it is known, or read it where it is not.

@@ -5,6 +5,7 @@ Owns how APScheduler meets our Clock: it reads the time and waits through it, so
 
 import asyncio
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Generic, TypeVar
 
@@ -28,6 +29,7 @@ class WakeUps(Generic[K]):
 
     def __init__(self, clock: Clock, on_wake: Callable[[K], None]) -> None:
         self._on_wake = on_wake
+        self._asked: set[K] = set()
         self._scheduler = _ClockScheduler(clock)
 
     async def __aenter__(self) -> "WakeUps[K]":
@@ -40,18 +42,21 @@ class WakeUps(Generic[K]):
 
     def wake(self, key: K, at: datetime) -> None:
         """Wake `key` at an aware datetime, instead of at any earlier asked time; at once when it has passed."""
+        self._asked.add(key)
         self._scheduler.add_job(
             self._fire, DateTrigger(at, timezone=UTC), args=(key,), id=str(key), replace_existing=True, misfire_grace_time=None, coalesce=True
         )
 
     def cancel(self, key: K) -> None:
         """Wake `key` no more; nothing happens if it has no time."""
-        try:
+        if key not in self._asked:
+            return  # the usual case, and APScheduler takes long to say so
+        self._asked.discard(key)
+        with suppress(JobLookupError):
             self._scheduler.remove_job(str(key))
-        except JobLookupError:
-            return
 
     async def _fire(self, key: K) -> None:
+        self._asked.discard(key)
         self._on_wake(key)
 
 
