@@ -1,7 +1,7 @@
 """A store in memory, a clock by hand, and a controller over a function."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -45,6 +45,12 @@ class Bench:
         self._running.append(asyncio.create_task(controller.run()))
         return controller
 
+    def run(self, *duties: Coroutine[Any, Any, None]) -> list[asyncio.Task[None]]:
+        """Run something until the test ends; return its tasks."""
+        tasks = [asyncio.create_task(duty) for duty in duties]
+        self._running += tasks
+        return tasks
+
     async def stop(self) -> None:
         """Stop all controllers, and raise what ended one of them before."""
         for task in self._running:
@@ -65,11 +71,11 @@ class Bench:
                         task.result()
                 await asyncio.sleep(0.002)
 
-    async def idle(self, controller: Controller) -> None:
-        """Wait until the controller has seen every change and has nothing to do."""
+    async def idle(self, controller: Controller, cluster: SqliteCluster | None = None) -> None:
+        """Wait until the controller has seen every change and has nothing to do; `cluster` is its store if that is not the bench's."""
         quiet = 0
         while quiet < 10:
-            await self.cluster.list(ARENA_JOB)
+            await (cluster or self.cluster).list(ARENA_JOB)
             await asyncio.sleep(0)
             quiet = quiet + 1 if controller.is_idle else 0
 
