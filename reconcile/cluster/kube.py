@@ -64,6 +64,8 @@ class KubeCluster:
     async def create(self, obj: Object, *, dry_run: bool = False) -> Object:
         """Store a new object (see `Cluster.create`)."""
         about = _about("create", obj)
+        if obj["metadata"].get("resourceVersion"):  # which the server answers with an internal error
+            raise Invalid([FieldError("metadata.resourceVersion", "Forbidden: should not be set on objects to be created", "FieldValueForbidden")])
         return await self._write(Request("POST", collection_path(about.kind, about.namespace), about, body=_json(about, obj)), dry_run=dry_run)
 
     async def update(self, obj: Object, *, dry_run: bool = False) -> Object:
@@ -75,6 +77,8 @@ class KubeCluster:
         self, kind: ResourceKind, namespace: str | None, name: str, merge_patch: Object, *, resource_version: str | None = None, dry_run: bool = False
     ) -> Object:
         """Apply a merge patch (see `Cluster.patch`)."""
+        if not isinstance(merge_patch, dict):
+            raise Invalid([FieldError("metadata", "Required value", "FieldValueRequired")], kind=kind.kind, name=name)
         about = About("patch", kind, namespace, name)
         return await self._patch(about, object_path(about), _versioned(merge_patch, resource_version), dry_run=dry_run)
 
@@ -101,6 +105,8 @@ class KubeCluster:
         self, kind: ResourceKind, namespace: str | None, resource_version: str, *, labels: Labels | None = None
     ) -> AsyncGenerator[WatchEvent, None]:
         """Yield changes (see `Cluster.watch`). An interrupted watch resumes by itself where it was, with backoff."""
+        if resource_version and not resource_version.isdecimal():  # which the server answers with an internal error
+            raise Invalid([FieldError("resourceVersion", f"Invalid value: {resource_version!r}: must be one that the server gave")], kind=kind.kind)
         if resource_version in ("", "0"):
             listing = await self.list(kind, namespace, labels)
             for obj in listing.items:

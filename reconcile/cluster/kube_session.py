@@ -114,8 +114,10 @@ class Session:
         connection, self._connection = self._connection, None
         for stream in self._streams:  # whoever reads one would otherwise not hear of it
             stream.content.set_exception(aiohttp.ClientConnectionError("the connection is closed"))
+            _hang_up(stream)
         if connection is not None:
             await connection.http.close()
+        await asyncio.sleep(0)  # the sockets close in the loop's next round
 
     async def json(self, request: Request) -> Any:
         """Return the answer to a request.
@@ -177,7 +179,7 @@ class Session:
             try:
                 yield answer
             finally:
-                answer.close() if limits is self._stream else answer.release()
+                _hang_up(answer) if limits is self._stream else answer.release()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             cause = str(error) or type(error).__name__
             raise StoreUnavailable(f"cannot {request.about}: the API server does not answer: {cause}") from error
@@ -201,6 +203,14 @@ class Session:
             return _Connection(configuration, _Http(configuration))
         except OSError as error:  # ssl.SSLError is one
             raise Unauthorized(f"cannot use the credentials for {configuration.host}: {error}") from error
+
+
+def _hang_up(stream: aiohttp.ClientResponse) -> None:
+    """End a stream at once; a farewell over TLS would wait for an answer, and nobody waits for that."""
+    connection = stream.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
+    stream.close()
 
 
 async def _read(answer: aiohttp.ClientResponse, about: About) -> bytes:

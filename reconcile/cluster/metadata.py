@@ -24,6 +24,10 @@ _QUALIFIED = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _RANDOM = "bcdfghjklmnpqrstvwxz2456789"
 
 
+_OWNER_FIELDS = ("apiVersion", "kind", "name", "uid")
+_OWNER_FLAGS = ("controller", "blockOwnerDeletion")
+
+
 def generated_name(base: str) -> str:
     """Return `base`, cut to 58 characters, with five random ones that spell no word."""
     return base[:MAX_GENERATED_BASE] + "".join(secrets.choice(_RANDOM) for _ in range(5))
@@ -55,9 +59,8 @@ def _name_problems(kind: ResourceKind, metadata: Mapping[str, Any]) -> Iterator[
 def _namespace_problems(kind: ResourceKind, metadata: Mapping[str, Any]) -> Iterator[FieldError]:
     namespace = metadata.get("namespace")
     if not kind.namespaced:
-        if namespace:
-            yield FieldError("metadata.namespace", f"Forbidden: {kind} is cluster-scoped", "FieldValueForbidden")
-    elif not namespace:
+        return
+    if not namespace:
         yield FieldError("metadata.namespace", f"Required value: {kind} is namespaced", "FieldValueRequired")
     elif not isinstance(namespace, str) or len(namespace) > MAX_LABEL or not _LABEL.fullmatch(namespace):
         yield FieldError("metadata.namespace", f"Invalid value: {namespace!r}: must be a lower case DNS label of at most {MAX_LABEL} characters")
@@ -104,8 +107,13 @@ def _key_problems(path: str, key: str) -> Iterator[FieldError]:
 
 
 def _finalizer_problems(finalizers: Any) -> Iterator[FieldError]:
-    if finalizers is not None and not (isinstance(finalizers, list) and all(isinstance(name, str) and name for name in finalizers)):
+    if finalizers is None:
+        return
+    if not (isinstance(finalizers, list) and all(isinstance(name, str) and name for name in finalizers)):
         yield FieldError("metadata.finalizers", "Invalid value: must be a list of names")
+        return
+    for name in finalizers:
+        yield from _key_problems("metadata.finalizers", name)
 
 
 def _owner_problems(owners: Any) -> Iterator[FieldError]:
@@ -115,9 +123,11 @@ def _owner_problems(owners: Any) -> Iterator[FieldError]:
         yield FieldError("metadata.ownerReferences", "Invalid value: must be of type array")
         return
     for place, owner in enumerate(owners):
-        for field in ("apiVersion", "kind", "name", "uid"):
+        for field in _OWNER_FIELDS:
             if not isinstance(owner, dict) or not isinstance(owner.get(field), str) or not owner[field]:
                 yield FieldError(f"metadata.ownerReferences[{place}].{field}", "Required value: must not be empty", "FieldValueRequired")
+        for key in owner.keys() - {*_OWNER_FIELDS, *_OWNER_FLAGS} if isinstance(owner, dict) else ():
+            yield FieldError(f"metadata.ownerReferences[{place}].{key}", f'unknown field "metadata.ownerReferences[{place}].{key}"')
     controllers = [owner["name"] for owner in owners if isinstance(owner, dict) and owner.get("controller") is True and "name" in owner]
     if len(controllers) > 1:
         yield FieldError(

@@ -69,7 +69,7 @@ def created(kind: ResourceKind, obj: Object, stamp: Stamp) -> Object:
         problems = [FieldError("metadata.resourceVersion", "Forbidden: should not be set on objects to be created", "FieldValueForbidden")]
     if problems:
         raise Invalid(problems, kind=kind.kind, name=stamp.name)
-    metadata = _written_metadata(obj)
+    metadata = _written_metadata(kind, obj)
     metadata |= {"name": stamp.name, "uid": stamp.uid, "creationTimestamp": stamp.time}
     if kind.has_generation:
         metadata["generation"] = 1
@@ -96,7 +96,7 @@ def replaced(kind: ResourceKind, old: Object, obj: Object) -> Object:
         message = "Invalid value: 0x0: must be specified for an update"
         raise Invalid([FieldError("metadata.resourceVersion", message)], kind=kind.kind, name=old["metadata"]["name"])
     check_preconditions(kind, old, uid=metadata.get("uid"), resource_version=metadata.get("resourceVersion"))
-    kept = _written_metadata(obj)
+    kept = _written_metadata(kind, obj)
     kept |= {key: old["metadata"][key] for key in SYSTEM_FIELDS if key in old["metadata"]}
     rest = {key: copy.deepcopy(value) for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")}
     new = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": kept, **rest}
@@ -113,7 +113,9 @@ def patched(kind: ResourceKind, old: Object, patch: Object) -> Object:
         Conflict, Invalid: as `replaced`; a uid in the patch cannot differ.
     """
     result = apply_merge_patch(old, patch)
-    problems = shape_problems(result) or _immutable_problems((("metadata.uid", old["metadata"]["uid"], result["metadata"].get("uid")),))
+    problems = shape_problems(result) or _immutable_problems(
+        (("metadata.uid", old["metadata"]["uid"], result["metadata"].get("uid") or old["metadata"]["uid"]),)
+    )
     if problems:
         raise Invalid(problems, kind=kind.kind, name=old["metadata"]["name"])
     return replaced(kind, old, result)
@@ -184,9 +186,15 @@ def shape_problems(obj: Any) -> list[FieldError]:
     return [FieldError(f"metadata.{word}", "Invalid value: must be of type string") for word in wrong]
 
 
-def _written_metadata(obj: Object) -> Object:
-    """Return a copy of what a writer may set; an empty map or list is the same as none."""
-    return {key: copy.deepcopy(value) for key, value in obj["metadata"].items() if key not in SYSTEM_FIELDS and value not in (None, {}, [])}
+def _written_metadata(kind: ResourceKind, obj: Object) -> Object:
+    """Return a copy of what a writer may set. An empty map or list is the same as none, a null label is "", and a cluster-scoped object has no namespace."""
+    written = {key: copy.deepcopy(value) for key, value in obj["metadata"].items() if key not in SYSTEM_FIELDS and value not in (None, {}, [])}
+    for field in ("labels", "annotations"):
+        if isinstance(written.get(field), dict):
+            written[field] = {key: "" if value is None else value for key, value in written[field].items()}
+    if not kind.namespaced:
+        written.pop("namespace", None)
+    return written
 
 
 def _identity_problems(kind: ResourceKind, old: Object, obj: Object) -> list[FieldError]:
@@ -195,7 +203,7 @@ def _identity_problems(kind: ResourceKind, old: Object, obj: Object) -> list[Fie
         ("kind", kind.kind, obj.get("kind") or kind.kind),
         ("apiVersion", kind.api_version, obj.get("apiVersion") or kind.api_version),
         ("metadata.name", stored["name"], given.get("name")),
-        ("metadata.namespace", stored.get("namespace"), given.get("namespace")),
+        ("metadata.namespace", stored.get("namespace"), given.get("namespace") if kind.namespaced else None),
         ("metadata.deletionTimestamp", stored.get("deletionTimestamp"), given.get("deletionTimestamp") or stored.get("deletionTimestamp")),
     )
     return _immutable_problems(pairs)

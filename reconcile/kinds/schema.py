@@ -61,6 +61,7 @@ def job_spec_schema() -> Schema:
 def _root(info: KindInfo) -> Schema:
     generated = info.model.model_json_schema(by_alias=True)
     parts = {part: _structural(generated["properties"][part], generated.get("$defs", {})) for part in ("spec", "status")}
+    _drop_defaults(parts["status"])
     return {
         "description": (info.model.__doc__ or "").strip(),
         "type": "object",
@@ -84,6 +85,13 @@ def _structural(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Sche
     if node.get("type") == "object":
         schema |= _other_keys(node, definitions)
     return schema | _default(node)
+
+
+def _drop_defaults(node: Schema) -> None:
+    """Take defaults out of a status: they are for its readers, and the server must not write what no controller said."""
+    node.pop("default", None)
+    for below in (*node.get("properties", {}).values(), *(node[key] for key in ("items", "additionalProperties") if key in node)):
+        _drop_defaults(below)
 
 
 def _other_keys(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
