@@ -29,9 +29,11 @@ def is_due(status: Mapping[str, Any], want: Want, interval: timedelta, now: date
     """Say whether the remote is fetched now.
 
     A Secret that has changed counts although the last fetch was good: who rotates a credential learns at once whether it works.
+    A mirror that is not there because it could not be fetched yet waits like one that is.
     """
     planned = status.get("nextFetchTime")
-    if want.missing or planned is None or want.generation != status.get("observedGeneration"):
+    lost = want.missing and "fetchFailure" not in status
+    if lost or planned is None or want.generation != status.get("observedGeneration"):
         return True
     if want.request and want.request != status.get("lastHandledSync"):
         return True

@@ -32,6 +32,7 @@ OLD, NEW = "1" * 40, "2" * 40
         pytest.param({}, {"secret_version": ""}, True, id="a Secret that is gone"),
         pytest.param({"credentialsVersion": ""}, {"secret_version": ""}, False, id="a Secret that was missing and still is"),
         pytest.param({}, {"missing": True}, True, id="a mirror that is not there"),
+        pytest.param({"fetchFailure": {"count": 1}}, {"missing": True}, False, id="a mirror that could not be fetched yet"),
     ],
 )
 def test_when_a_fetch_is_due(status: dict[str, Any], want: dict[str, Any], *, due: bool) -> None:
