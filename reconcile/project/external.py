@@ -8,6 +8,7 @@ import random
 from datetime import datetime, timedelta
 from typing import Any
 
+from foundation.crash import crash_point
 from gitops.errors import RefNotFound
 from gitops.mirrors import MirrorState
 from gitops.remote import check_url
@@ -72,6 +73,7 @@ async def _be_of(project: ProjectScope, external: External) -> None:
     if waiting and known:
         raise Waiting(ProjectReason.PROJECT_IN_USE, f"waiting for runs of {known} to have their files: {', '.join(waiting[:10])}", LOOK_AGAIN)
     await project.world.repositories.remove(project.project)
+    crash_point("remote.forgotten")
     for field in _OF_THE_REMOTE:
         project.status.pop(field, None)
     forget_head(project)
@@ -109,6 +111,7 @@ async def _fetch(project: ProjectScope, external: External, secret: Object | Non
     status["credentialsVersion"] = secret_version(secret)
     status["nextFetchTime"] = timestamp(project.scope.clock.now() + _wait(external, status, failure))
     await project.scope.save()
+    crash_point("fetch.status_written")
     project.answer_request()  # written at the end of the pass: who waits for the answer finds head and conditions beside it
     if failure is None:
         project.world.shown.add(project.project)

@@ -38,6 +38,8 @@ TABLE: tuple[Row, ...] = (
     Row("mirror.started", "mirror", "a git that fetches for nobody"),
     Row("mirror.fetched", "mirror", "a mirror whose HEAD and whose project know nothing of what came"),
     Row("mirror.head_moved", "mirror", "a whole mirror, and nobody was told what changed"),
+    Row("fetch.status_written", "mirror", "a fetch whose head is not exported, and whose request is not answered"),
+    Row("remote.forgotten", "mirror", "a project without the mirror that its status speaks of"),
     # an export
     Row("export.file", "run", "an empty directory under a temporary name"),
     Row("export.file:3", "run", "half a snapshot under a temporary name"),

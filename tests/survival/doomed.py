@@ -19,6 +19,7 @@ from arena.errors import ServerUnreachable
 from foundation.crash import MET_SUFFIX
 from reconcile.cluster.port import ResourceKind
 from tests.e2e.installation import Server, descendants
+from tests.survival.nursery import Nursery
 
 DEADLINE_S = 60.0
 STEP_S = 0.02
@@ -37,10 +38,12 @@ class Doomed:
         self._environment = {"ARENA_CRASH_AT": f"@{self._order}", **environment}
         self._to_come: list[str] = []
         self.deaths: list[str] = []
+        self._nursery = Nursery()
         self.server = self._start()
 
     def _start(self) -> Server:
-        return Server(self._state, self.home, "--port", str(self._port), "--max-workers", "2", environment=self._environment)
+        options = ("--port", str(self._port), "--max-workers", "2")
+        return Server(self._state, self.home, *options, environment=self._environment, start=self._nursery.start)
 
     @property
     def client(self) -> Client:
@@ -112,6 +115,7 @@ class Doomed:
         """Stop the server in order, and kill what is left."""
         self.disarm()
         self.server.stop()
+        self._nursery.close()
         for pid in descendants(str(self._state)):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

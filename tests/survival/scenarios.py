@@ -7,10 +7,12 @@ outcome of the same scenario undisturbed.
 import asyncio
 import contextlib
 import json
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
@@ -23,9 +25,10 @@ from engine.queue.redis import RedisWorkQueue
 from engine.results.parts import PARTS
 from gitops.content import ContentVolume, ProjectKey
 from reconcile.arena_run import finished
-from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, CONFIG_MAP, EVENT, ResourceKind
+from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, CONFIG_MAP, EVENT, SECRET, ResourceKind
 from tests.e2e.bundles import bundle
 from tests.e2e.installation import Checkout, GitClient
+from tests.mirror.https_host import https_host
 from tests.survival.doomed import Doomed
 
 PROJECT, JOB = "support", "eval"
@@ -339,6 +342,29 @@ def rebuilt_run(scene: Scene) -> Outcome:
     return run_facts(scene, scene.ended_run(), commit)
 
 
+def mirrored_run(scene: Scene) -> Outcome:
+    """A project that mirrors one remote and then another, and a run of what the second has; each remote has a default branch of its own."""
+    files = {name: text.encode() for name, text in bundle(trials=ITEMS).items()}
+    with TemporaryDirectory(prefix="host-") as folder, https_host(Path(folder) / "h") as host:  # a socket's path is short
+        old, new = host.create("old", branch="trunk"), host.create("new", branch="release/1")
+        first, commit = old.commit("trunk", {"a": b"old"}), new.commit("release/1", files)
+        trust = {"ca.crt": b64encode(host.ca_certificates.encode()).decode()}
+        scene.doomed.ensure(SECRET, scene.namespace, "read", data=trust)
+        scene.doomed.ensure(ARENA_PROJECT, scene.namespace, PROJECT, spec={"external": {"url": old.url, "secretRef": {"name": "read"}}})
+        head_is(scene, first)
+        change = {"spec": {"external": {"url": new.url}}}
+        scene.doomed.until(lambda: scene.doomed.client.patch(ARENA_PROJECT, scene.namespace, PROJECT, change), "the other URL")
+        head_is(scene, commit)
+        scene.job()
+        outcome = run_facts(scene, scene.ended_run(), commit)
+        status = scene.doomed.until(lambda: scene.find(ARENA_PROJECT, PROJECT), "the project")["status"]
+        mirror = GitClient(scene.doomed.server, scene.folder / "ada").run(
+            "--git-dir", str(scene.volume.repository(scene.key)), "for-each-ref", "--format=%(refname)", "refs/heads", "refs/tags"
+        )
+        shown = {key: status[key] for key in ("defaultBranch", "refs")}
+        return Outcome({**outcome.facts, "status": json.dumps(shown).replace(commit, ""), "refs": mirror}, outcome.again)
+
+
 SCENARIOS: Mapping[str, Callable[[Scene], Outcome]] = {
     "run": small_run,
     "chunks": chunked_run,
@@ -349,4 +375,5 @@ SCENARIOS: Mapping[str, Callable[[Scene], Outcome]] = {
     "prune": pruned_snapshots,
     "history": forgotten_history,
     "rebuild": rebuilt_run,
+    "mirror": mirrored_run,
 }
