@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, Protocol, TypeVar
 
 from arena.cli.client import Client
 from arena.cli.server import credential_helper
@@ -59,18 +59,47 @@ def run_command(words: Sequence[str], *, environment: Mapping[str, str], cwd: Pa
     return Done(done.returncode, done.stdout, done.stderr)
 
 
+class ServerProcess(Protocol):
+    """A process with its stdout, as `subprocess.Popen` is one."""
+
+    pid: int
+    stdout: IO[bytes] | None
+
+    def poll(self) -> int | None:
+        """Return the exit code, None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end."""
+
+    def send_signal(self, sig: int) -> None:
+        """Send a signal."""
+
+    def kill(self) -> None:
+        """Kill it."""
+
+
+def start_interpreter(words: Sequence[str], environment: Mapping[str, str], stderr: int) -> ServerProcess:
+    """Start `python -m arena`."""
+    return subprocess.Popen([*ARENA, *words], stdout=subprocess.PIPE, stderr=stderr, env=dict(environment))
+
+
 class Server:
     """One process of `arena up`."""
 
-    def __init__(self, state: Path, home: Path, *options: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        state: Path,
+        home: Path,
+        *options: str,
+        environment: Mapping[str, str] | None = None,
+        start: Callable[[Sequence[str], Mapping[str, str], int], ServerProcess] = start_interpreter,
+    ) -> None:
         self.state = StateDirectory(state)
         self.home = home
         self.stderr_file = home / f"arena-up-{time.monotonic_ns()}.log"
         self.environment = {**clean_environment(home, ARENA_STATE=str(state)), **(environment or {})}
         with self.stderr_file.open("wb") as stderr:
-            self.process = subprocess.Popen(
-                [*ARENA, "up", "--port", "0", "--state", str(state), *options], stdout=subprocess.PIPE, stderr=stderr, env=self.environment
-            )
+            self.process = start(["up", "--port", "0", "--state", str(state), *options], self.environment, stderr.fileno())
         self.greeting = self._greeting()
 
     @property
