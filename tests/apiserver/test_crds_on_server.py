@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,7 @@ from tests.kinds.rule_examples import EXAMPLES, RUN, STATUS_FIELDS, an_object
 
 pytestmark = REAL
 KIND = pytest.mark.parametrize("kind", CATALOG)
+KUBECTL = pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on PATH")
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
@@ -90,6 +92,7 @@ async def test_what_a_run_pins_is_set_once(cluster: KubeCluster, field: str) -> 
             await cluster.patch_status(ARENA_RUN, "arena", "x", status)  # type: ignore[arg-type]
 
 
+@KUBECTL
 @pytest.mark.parametrize("options", [pytest.param((), id="client side"), pytest.param(("--server-side",), id="server side")])
 async def test_applying_twice_changes_nothing(cluster: KubeCluster, control_plane: ControlPlane, options: tuple[str, ...]) -> None:
     """The second `kubectl apply` of every manifest of the corpus finds nothing to change and writes nothing."""
@@ -126,6 +129,7 @@ def test_explain_knows_every_field(control_plane: ControlPlane, kind: str) -> No
         assert dict(described(served["properties"][part])) == dict(described(schema_of(kind)["properties"][part]))
 
 
+@KUBECTL
 def test_kubectl_explains(control_plane: ControlPlane) -> None:
     """`kubectl explain` shows the description of a field."""
     told = control_plane.kubectl("explain", "arun.spec.template.budgetLimit")
