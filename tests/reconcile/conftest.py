@@ -24,6 +24,7 @@ from foundation.clock import FakeClock, SystemClock
 from gitops.content import ContentVolume, ProjectKey
 from gitops.repositories import Repositories
 from gitops.snapshots import Snapshots
+from reconcile.cluster.kube import KubeCluster
 from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, EVENT, JOB, Object, ObjectKey, ResourceKind
 from reconcile.cluster.sqlite import SqliteCluster
 from reconcile.job import JobReconciler
@@ -84,7 +85,7 @@ class World:
     """The control plane, and the hands of those who use it."""
 
     def __init__(
-        self, folder: Path, queue: MemoryWorkQueue, clock: FakeClock, *, admission: bool = True, cluster: SqliteCluster | None = None
+        self, folder: Path, queue: MemoryWorkQueue, clock: FakeClock, *, admission: bool = True, cluster: SqliteCluster | KubeCluster | None = None
     ) -> None:
         self._folder = folder
         self.clock = clock
