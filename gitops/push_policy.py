@@ -39,6 +39,7 @@ FAULTS_CHECKED_WITH_PATH = ("badFilemode", "emptyName", "fullPathname", "hasDot"
 
 FSCK_FAULT = re.compile(r"error: object ([0-9a-f]{40,64}): (\w+): (.*)")
 VOLUME_TROUBLES = ("No space left on device", "Disk quota exceeded", "Read-only file system", "Input/output error")
+_ABSENT = re.compile(r"did not receive expected object ([0-9a-f]{40,64})")
 # What git says of a ref that lies where another needs a directory, and of one that is not any more what the client was told.
 _CONFLICT = re.compile(r"cannot lock ref '[^']*': '([^']*)' exists; cannot create")
 _MOVED = ("failed to update ref", "cannot lock ref", "incorrect old value provided", "reference already exists")
@@ -102,15 +103,8 @@ def explain_report(fates: Mapping[str, str], said: Sequence[str], policy: PushPo
     """Turn what receive-pack reports into (lines for the user, the cause to report instead of a bare unpacker error; empty: as it is)."""
     unpack = fates.get("unpack", "ok")
     if unpack != "ok":
-        trouble = next((cause for cause in VOLUME_TROUBLES if any(cause in line for line in said)), None)
-        if trouble is not None:
-            return [f"error: cannot store the push: {trouble.lower()} on the server; free the content volume, then push again"], trouble.lower()
-        fault = next((match for line in said if (match := FSCK_FAULT.search(line))), None)
-        if fault is None:
-            return [f"error: cannot accept the push: the pack is damaged or incomplete ({unpack}); run `git fsck`, then push again"], unpack
-        object_id, check, detail = fault[1], fault[2], fault[3]
-        line = f"error: cannot accept object {object_id}: check '{check}' fails ({detail}); rewrite the commits that hold it, then push again"
-        return [line], f"object {object_id[:12]} fails check '{check}'"
+        line, cause = _explain_unpack(unpack, said)
+        return [line], cause
     words = [_explain_ref(_short(ref), cause, said, policy) for ref, cause in fates.items() if cause != "ok"]
     return [line for line in words if line][:_MAX_WORDS], ""
 
@@ -151,6 +145,23 @@ def _other_ref(command: RefCommand, policy: PushPolicy) -> str:
 
 def _short(ref: str) -> str:
     return ref.removeprefix(BRANCHES)
+
+
+def _explain_unpack(unpack: str, said: Sequence[str]) -> tuple[str, str]:
+    """Say in words why git did not take the pack: the line for the user, and the cause in short."""
+    trouble = next((cause.lower() for cause in VOLUME_TROUBLES if any(cause in line for line in said)), None)
+    if trouble is not None:
+        return f"error: cannot store the push: {trouble} on the server; free the content volume, then push again", trouble
+    fault = next((match for line in said if (match := FSCK_FAULT.search(line))), None)
+    if fault is not None:
+        object_id, check, detail = fault[1], fault[2], fault[3]
+        line = f"error: cannot accept object {object_id}: check '{check}' fails ({detail}); rewrite the commits that hold it, then push again"
+        return line, f"object {object_id[:12]} fails check '{check}'"
+    absent = next((match[1] for line in said if (match := _ABSENT.search(line))), None)
+    if absent is not None:
+        line = f"error: cannot accept the push: it needs object {absent}, which neither the push nor the server has; run `git fsck`, then push again"
+        return line, f"object {absent[:12]} is missing"
+    return f"error: cannot accept the push: the pack is damaged or incomplete ({unpack}); run `git fsck`, then push again", unpack
 
 
 def _explain_ref(name: str, cause: str, said: Sequence[str], policy: PushPolicy) -> str:
