@@ -68,9 +68,12 @@ class _ClockScheduler(AsyncIOScheduler):  # type: ignore[misc]  # the library ha
         self._clock = clock
 
     def _start_timer(self, wait_seconds: float | None) -> None:
+        """Wait for the next job. How long is asked of the job store: APScheduler converts its times to our zone first, where every time is now."""
         self._stop_timer()
-        if wait_seconds is not None:
-            self._timeout: asyncio.Task[None] | None = asyncio.get_running_loop().create_task(self._wait(min(wait_seconds, MAX_WAIT_S)))
+        due = self._jobstores["default"].get_next_run_time() if wait_seconds is not None else None
+        if due is not None:
+            seconds = (due - self._clock.now()).total_seconds()
+            self._timeout: asyncio.Task[None] | None = asyncio.get_running_loop().create_task(self._wait(min(seconds, MAX_WAIT_S)))
 
     async def _wait(self, seconds: float) -> None:
         await self._clock.sleep(seconds)

@@ -40,6 +40,31 @@ async def test_wakes_at_its_time(wakeups: WakeUps[str], clock: FakeClock, woken:
     assert woken == ["a"]
 
 
+class CountingClock(FakeClock):
+    """A clock that notes how long others want to wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait, and note it."""
+        self.waits.append(seconds)
+        await super().sleep(seconds)
+
+
+async def test_waiting_costs_nothing(woken: list[str]) -> None:
+    """Until a far time comes the clock is read again every 30 s, and not more often."""
+    clock = CountingClock()
+    async with WakeUps(clock, woken.append) as running:
+        running.wake("a", clock.now() + timedelta(hours=1))
+        for _ in range(20):
+            await clock.advance(0)
+        assert clock.waits == [30.0]
+        await clock.advance(300)
+        assert clock.waits == [30.0] * 11
+
+
 async def test_the_last_time_counts(wakeups: WakeUps[str], clock: FakeClock, woken: list[str]) -> None:
     """Asking again replaces the time, whether to an earlier or a later one."""
     wakeups.wake("later", clock.now() + timedelta(seconds=10))
