@@ -294,7 +294,7 @@ def look(screen: str) -> str:
 def test_progress_on_a_terminal(namespace: Namespace, screen: str, tmp_path: Path) -> None:
     """`run --wait` on a terminal rewrites one line: bar, counts, failures, spend of the budget, time left; the verdict takes its place."""
     checkout = namespace.project()
-    files = dict(bundle(trials=16, latency_ms=400, scenarios=2))
+    files = dict(bundle(trials=16, latency_ms=250, scenarios=2))
     files["scenarios/s1.yaml"] = files["scenarios/s1.yaml"].replace("30 days", "90 days").replace("trials: 16", "trials: 3")
     files["providers/model.yaml"] += "  pricing:\n    input_cost_per_1k: 0.5\n    output_cost_per_1k: 1.5\n"
     checkout.commit(files)

@@ -20,7 +20,7 @@ from tests.e2e.bundles import bundle
 from tests.e2e.installation import ARENA, Checkout, Done, Namespace, clean_environment, descendants, run_command, serving, until
 
 pytestmark = pytest.mark.e2e
-ITEMS = 60
+ITEMS = 32
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from tests.e2e.bundles import bundle
 from tests.e2e.installation import ARENA, Namespace, Server, clean_environment, descendants, until
 
 pytestmark = pytest.mark.e2e
-ITEMS = 80
-LEASE = {"ARENA_LEASE_SECONDS": "3"}
+ITEMS = 56
+LEASE = {"ARENA_LEASE_SECONDS": "2"}
 """What a dead worker had begun is due again after so long."""
 
 
