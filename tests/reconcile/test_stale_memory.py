@@ -151,20 +151,40 @@ async def test_what_another_started_and_pruned_is_not_started_again(behind: Behi
 
 
 async def test_only_what_the_store_holds_is_pruned(behind: Behind) -> None:
-    """A run that the memory counts as superfluous stays if the store, read before, has room for it."""
+    """A run that the memory counts as superfluous stays if the store has room for it: the newer one has been deleted by a person since."""
     world = behind.world
-    for name, limit in (("eval", 1), ("other", 1)):
-        await world.job(name, successfulRunsHistoryLimit=limit)
-        await world.look(ARENA_JOB, name)
-    for run in await world.runs():
-        await world.cluster.patch_status(
-            ARENA_RUN, NAMESPACE, run["metadata"]["name"], {"phase": "Succeeded", "completionTime": "2026-01-01T00:00:00Z"}
-        )
-    await world.cluster.patch(ARENA_JOB, NAMESPACE, "eval", {"spec": {"successfulRunsHistoryLimit": 0}})
+    await world.project_with()
+    await world.job(successfulRunsHistoryLimit=1)
+    await world.look(ARENA_JOB, "eval")
+    await world.cluster.patch(ARENA_JOB, NAMESPACE, "eval", {"metadata": {"annotations": {REQUESTED_RUN: "one"}}})
+    await world.look(ARENA_JOB, "eval")
+    older, newer = sorted([run["metadata"]["name"] for run in await world.runs()])
     await behind.follow()
-    await world.cluster.patch(ARENA_JOB, NAMESPACE, "eval", {"spec": {"successfulRunsHistoryLimit": 1}})
+    for hour, name in enumerate((older, newer)):
+        status = {"phase": "Succeeded", "completionTime": f"2026-01-01T0{hour}:00:00Z"}
+        await world.cluster.patch_status(ARENA_RUN, NAMESPACE, name, status)
+    await world.cluster.patch_status(ARENA_JOB, NAMESPACE, "eval", {"active": [], "activeCount": 0})
+    await behind.hear(ARENA_JOB, ARENA_RUN)
+    await world.cluster.delete(ARENA_RUN, NAMESPACE, newer)
     await behind.look()
-    assert len(await world.runs()) == 2
+    assert [run["metadata"]["name"] for run in await world.runs()] == [older]
+
+
+async def test_a_push_replaces_a_run_that_is_not_known_yet(behind: Behind) -> None:
+    """The run of the push before is cancelled, though the memory of runs does not have it."""
+    world = behind.world
+    await world.project_with()
+    await world.job(onPush={})
+    await world.look_at_all(2)
+    await world.commit({**BUNDLE, "new.txt": "1"})
+    await behind.follow()
+    await world.look(ARENA_JOB, "eval")
+    await behind.hear(ARENA_JOB)
+    await world.commit({**BUNDLE, "new.txt": "2"})
+    await behind.look()
+    (replaced,) = [run for run in await world.runs() if run["spec"].get("cancelled")]
+    assert [cause.split(":")[0] for cause in behind.cluster.causes] == ["first", "push", "push"]
+    assert cause_of(replaced) == behind.cluster.causes[1]
 
 
 async def test_a_snapshot_of_a_run_that_is_not_known_yet_stays(behind: Behind) -> None:
