@@ -14,7 +14,19 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-BENCHES = ("mock_throughput", "push_latency", "webhook_latency", "queue_throughput", "snapshot_export", "kills", "crashes", "steady", "store")
+BENCHES = (
+    "mock_throughput",
+    "push_latency",
+    "webhook_latency",
+    "mirrors",
+    "git_serving",
+    "queue_throughput",
+    "snapshot_export",
+    "kills",
+    "crashes",
+    "steady",
+    "store",
+)
 """In the order in which they run: `bench/<name>.py` is a module with a main of its own."""
 
 EXIT_UNKNOWN = 2

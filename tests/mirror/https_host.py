@@ -20,9 +20,9 @@ NAMES = ("localhost", "127.0.0.1", "git.example.test", "*.git.example.test")
 STATUSES = (401, 403, 404, 429, 500, 502, 503)
 RETRY_AFTER_S = 120
 PRIVATE = "private"
+SLOW_BYTES_S = 200
 DEADLINE_S = 20.0
 _BACKEND = "/usr/lib/git-core/git-http-backend"
-_SLOW_BYTES_S = 200
 
 _NGINX = """
 {user}
@@ -137,9 +137,10 @@ class Upstream:
 class HttpsHost:
     """The running host."""
 
-    def __init__(self, folder: Path) -> None:
-        """`folder` must be short enough for a unix socket."""
+    def __init__(self, folder: Path, slow_bytes_s: int = SLOW_BYTES_S) -> None:
+        """`folder` must be short enough for a unix socket; `slow_bytes_s` is what a repository that is switched to `slow` sends."""
         self.folder = folder
+        self._slow_bytes_s = slow_bytes_s
         self.authority = trustme.CA()
         self.port = free_port()
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -212,7 +213,13 @@ class HttpsHost:
         switches = [f"if (-f {self.folder}/switch/$repo.{status}) {{ {retry.get(status, '')} return {status}; }}" for status in STATUSES]
         user = "user root;" if os.geteuid() == 0 else ""
         return _NGINX.format(
-            user=user, folder=self.folder, port=self.port, backend=_BACKEND, private=PRIVATE, slow=_SLOW_BYTES_S, switches="\n      ".join(switches)
+            user=user,
+            folder=self.folder,
+            port=self.port,
+            backend=_BACKEND,
+            private=PRIVATE,
+            slow=self._slow_bytes_s,
+            switches="\n      ".join(switches),
         )
 
     def _await(self) -> None:
@@ -232,9 +239,9 @@ class HttpsHost:
 
 
 @contextlib.contextmanager
-def https_host(folder: Path) -> Iterator[HttpsHost]:
+def https_host(folder: Path, slow_bytes_s: int = SLOW_BYTES_S) -> Iterator[HttpsHost]:
     """Run a host within the block."""
-    host = HttpsHost(folder)
+    host = HttpsHost(folder, slow_bytes_s)
     try:
         host.start()
         yield host
