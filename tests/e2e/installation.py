@@ -27,6 +27,10 @@ DEADLINE_S = 60.0
 T = TypeVar("T")
 
 
+Run = Callable[[Sequence[str], Mapping[str, str], Path, str], "Done"]
+"""Runs a command of the command line: its words, its whole environment, where, and what it reads."""
+
+
 def until(probe: Callable[[], T | None], what: str, *, deadline_s: float = DEADLINE_S) -> T:
     """Return what `probe` finds, asking until it finds something or the deadline is over."""
     end = time.monotonic() + deadline_s
@@ -57,6 +61,11 @@ def run_command(words: Sequence[str], *, environment: Mapping[str, str], cwd: Pa
     """Run a command to its end."""
     done = subprocess.run(list(words), env=dict(environment), cwd=cwd, input=text, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
     return Done(done.returncode, done.stdout, done.stderr)
+
+
+def run_interpreter(words: Sequence[str], environment: Mapping[str, str], cwd: Path, text: str) -> Done:
+    """Run `python -m arena` to its end."""
+    return run_command([*ARENA, *words], environment=environment, cwd=cwd, text=text)
 
 
 class ServerProcess(Protocol):
@@ -131,9 +140,9 @@ class Server:
             said += chunk
         return said.decode()
 
-    def arena(self, *words: str, text: str = "", **environment: str) -> Done:
+    def arena(self, *words: str, text: str = "", run: Run = run_interpreter, **environment: str) -> Done:
         """Run a command of the command line against this server."""
-        return run_command([*ARENA, *words], environment={**self.environment, **environment}, cwd=self.home, text=text)
+        return run(words, {**self.environment, **environment}, self.home, text)
 
     def kill(self) -> None:
         """Kill the server by SIGKILL; what it started stays."""
@@ -229,9 +238,10 @@ class Checkout:
 class Namespace:
     """One test's own namespace of a shared server."""
 
-    def __init__(self, server: Server, name: str, folder: Path) -> None:
+    def __init__(self, server: Server, name: str, folder: Path, *, run: Run = run_interpreter) -> None:
         self.server = server
         self.name = name
+        self._run = run
         self.git = GitClient(server, folder / "home")
         self._folder = folder
 
@@ -284,7 +294,7 @@ class Namespace:
 
     def arena(self, *words: str, text: str = "", **environment: str) -> Done:
         """Run a command of the command line in this namespace."""
-        return self.server.arena(*words, text=text, ARENA_NAMESPACE=self.name, **environment)
+        return self.server.arena(*words, text=text, run=self._run, ARENA_NAMESPACE=self.name, **environment)
 
 
 def ready(obj: Mapping[str, Any]) -> tuple[str, str]:

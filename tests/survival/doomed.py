@@ -19,7 +19,7 @@ from arena.errors import ServerUnreachable
 from foundation.crash import MET_SUFFIX
 from reconcile.cluster.port import ResourceKind
 from tests.e2e.installation import Server, descendants
-from tests.survival.nursery import Nursery
+from tests.e2e.nursery import Nursery
 
 DEADLINE_S = 60.0
 STEP_S = 0.02

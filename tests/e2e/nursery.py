@@ -1,11 +1,13 @@
-"""Servers without an interpreter's start: a process that has imported the whole program forks one whenever it is asked to.
+"""Commands without an interpreter's start: a process that has imported the whole program forks whenever it is asked to.
 
-An `arena up` takes a second of CPU to import, and the crash table starts sixty. What is forked runs the command line as `python -m arena` does, in a
-process of its own that can be killed; only the imports are done already. Nothing may be started in the process that forks.
+An `arena up` takes a second of CPU to import, and the crash table starts sixty; an `arena get` takes a quarter. What is forked runs the command line
+as `python -m arena` does, in a process of its own that can be killed; only the imports are done already. Nothing may be started in the process that
+forks. The tests of whole stories start an interpreter each time.
 """
 
 import contextlib
 import gc
+import importlib
 import json
 import os
 import select
@@ -13,10 +15,14 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from io import FileIO
 from pathlib import Path
 from typing import IO
+
+from arena.cli import COMMANDS, main
+from tests.e2e.installation import DEADLINE_S, Done
 
 ROOT = Path(__file__).parents[2]
 _REQUEST_BYTES = 1 << 16
@@ -25,9 +31,9 @@ _REQUEST_BYTES = 1 << 16
 class Child:
     """A process of the nursery, as far as `subprocess.Popen` is needed."""
 
-    def __init__(self, pid: int, stdout: int, ended: int) -> None:
+    def __init__(self, pid: int, ended: int, stdout: int | None = None) -> None:
         self.pid = pid
-        self.stdout: IO[bytes] | None = FileIO(stdout)
+        self.stdout: IO[bytes] | None = FileIO(stdout) if stdout is not None else None
         self._ended = ended
         self._code: int | None = None
 
@@ -53,8 +59,9 @@ class Child:
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """Kill it."""
-        self.send_signal(signal.SIGKILL)
+        """Kill it, unless it has ended: its pid may be another's by then."""
+        if self.poll() is None:
+            self.send_signal(signal.SIGKILL)
 
 
 class Nursery:
@@ -63,17 +70,39 @@ class Nursery:
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            words = [sys.executable, "-m", "tests.survival.nursery", str(theirs.fileno())]
+            words = [sys.executable, "-m", "tests.e2e.nursery", str(theirs.fileno())]
             self._process = subprocess.Popen(words, cwd=ROOT, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
 
     def start(self, words: Sequence[str], environment: Mapping[str, str], stderr: int) -> Child:
-        """Run `arena` with these words and this whole environment."""
-        out, ended = os.pipe(), os.pipe()
-        message = json.dumps([list(words), dict(environment)]).encode()
-        socket.send_fds(self._socket, [message], [out[1], stderr, ended[1]])
-        os.close(out[1])
-        os.close(ended[1])
-        return Child(int(self._socket.recv(16)), out[0], ended[0])
+        """Start `arena` with these words and this whole environment."""
+        read, write = os.pipe()
+        with open(os.devnull, "rb") as nothing, os.fdopen(write, "wb") as stdout:  # noqa: PTH123 - beside fdopen
+            pid, ended = self._fork(words, environment, ROOT, (nothing.fileno(), stdout.fileno(), stderr))
+        return Child(pid, ended, read)
+
+    def run(self, words: Sequence[str], environment: Mapping[str, str], cwd: Path, text: str) -> Done:
+        """Run `arena` to its end."""
+        with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            stdin.write(text.encode())
+            stdin.seek(0)
+            child = Child(*self._fork(words, environment, cwd, (stdin.fileno(), out.fileno(), err.fileno())))
+            try:
+                code = child.wait(DEADLINE_S)
+            finally:
+                child.kill()
+            said = []
+            for stream in (out, err):
+                stream.seek(0)
+                said.append(stream.read().decode())
+        return Done(code, *said)
+
+    def _fork(self, words: Sequence[str], environment: Mapping[str, str], cwd: Path, streams: tuple[int, int, int]) -> tuple[int, int]:
+        """Return the pid, and what can be read from when it has ended."""
+        read, write = os.pipe()
+        message = json.dumps([list(words), dict(environment), str(cwd)]).encode()
+        socket.send_fds(self._socket, [message], [*streams, write])
+        os.close(write)
+        return int(self._socket.recv(16)), read
 
     def close(self) -> None:
         """Let it end; what it forked goes on."""
@@ -94,7 +123,7 @@ def serve(requests: socket.socket) -> None:
             os.read(wake, 4096)
             _tell_ends(ends)
         if requests.fileno() in ready:
-            message, fds, _, _ = socket.recv_fds(requests, _REQUEST_BYTES, 3)
+            message, fds, _, _ = socket.recv_fds(requests, _REQUEST_BYTES, 4)
             if not message:
                 return
             pid = os.fork()
@@ -102,9 +131,9 @@ def serve(requests: socket.socket) -> None:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 _become(message, fds, {requests.detach(), wake, told, *ends.values()})
-            ends[pid] = fds[2]
-            os.close(fds[0])
-            os.close(fds[1])
+            ends[pid] = fds[3]
+            for descriptor in fds[:3]:
+                os.close(descriptor)
             requests.send(str(pid).encode())
 
 
@@ -120,13 +149,12 @@ def _tell_ends(ends: dict[int, int]) -> None:
 
 def _become(message: bytes, fds: list[int], others: set[int]) -> None:
     """Be what was asked for, in a child that has nothing of the nursery any more; never returns."""
-    from arena.cli import main  # noqa: PLC0415 - imported before any fork
-
-    words, environment = json.loads(message)
-    for number, descriptor in ((1, fds[0]), (2, fds[1])):
-        os.dup2(descriptor, number)
+    words, environment, cwd = json.loads(message)
+    for number in range(3):
+        os.dup2(fds[number], number)
     for descriptor in {*fds, *others}:
         os.close(descriptor)
+    os.chdir(cwd)
     os.environ.clear()
     os.environ.update(environment)
     code = 1
@@ -140,9 +168,6 @@ def _become(message: bytes, fds: list[int], others: set[int]) -> None:
 
 
 if __name__ == "__main__":
-    import typer.main  # noqa: F401 - what `arena up` imports
-
-    import arena.cli.server
-    import arena.wiring  # noqa: F401 - same
-
+    for module in ("typer.main", "arena.wiring", *COMMANDS.values()):
+        importlib.import_module(module)
     serve(socket.socket(fileno=int(sys.argv[1])))
