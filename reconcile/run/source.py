@@ -82,7 +82,7 @@ async def pin_commit(run: RunScope) -> None:
         run.scope.condition("SourceValid", "False", RunReason.REF_NOT_FOUND, error.message)
         raise RunRefused(RunReason.REF_NOT_FOUND, error.message, hint=error.hint) from error
     if resolved.ambiguous:
-        await run.scope.event("Normal", EventReason.AMBIGUOUS_REF, f"'{ref}' names a branch and a tag; as git does, {resolved.ref} was taken")
+        await run.scope.event("Normal", EventReason.AMBIGUOUS_REF, f"'{ref}' names more than one ref; as git does, {resolved.ref} was taken")
     if stale:
         await run.scope.event(
             "Warning", EventReason.STALE_SOURCE, f"'{ref}' is {resolved.commit[:12]} in the mirror, which is not the newest: {stale}"
