@@ -7,6 +7,7 @@ exactly a process is hit depends on the machine.
 import contextlib
 import os
 import random
+import select
 import shutil
 import signal
 import subprocess
@@ -29,6 +30,7 @@ BRANCHES = tuple(f"branch-{number}" for number in range(6))
 LARGEST_BYTES = 600_000
 FRESH_EVERY = 20
 WAIT_S = 60.0
+LOOK_S = 0.0005
 _PROGRAMS = {"index-pack": "pack", "rev-list": "check", "remote-https": "connect", "git-remote-http": "connect", "fetch": "start"}
 
 
@@ -50,6 +52,11 @@ class Fetcher:
         if process.stdin is not None:
             process.stdin.write("fetch\n")
             process.stdin.flush()
+
+    def has_answered(self) -> bool:
+        """Say whether the fetch is over, one way or the other."""
+        stdout = self._alive().stdout
+        return stdout is not None and bool(select.select([stdout], [], [], 0)[0])
 
     def outcome(self) -> str:
         """Wait for what came of it; "" when the process died."""
@@ -148,8 +155,9 @@ class MirrorKills:
             return self._phase("listing")
         while time.monotonic() < deadline:
             seen = self._phase(seen)
-            if PHASES.index(seen) >= PHASES.index(phase) or (seen != "listing" and not self._gits()):
+            if PHASES.index(seen) >= PHASES.index(phase) or self._fetcher.has_answered():
                 break
+            time.sleep(LOOK_S)
         time.sleep(pause / 4)
         return self._phase(seen)
 

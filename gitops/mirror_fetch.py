@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from ipaddress import IPv6Address
 from pathlib import Path
 
 from foundation.crash import crash_point
@@ -91,12 +92,9 @@ async def _feed(process: GitProcess, refspecs: Sequence[bytes]) -> int:
 
 def _settings(remote: Remote, listing: Listing, limits: MirrorLimits, authority: int | None) -> dict[str, str]:
     origin = Origin.of(remote)
-    address = f"[{listing.address}]" if listing.address.version == 6 else str(listing.address)  # noqa: PLR2004 - the version of a protocol
-    scope = f"http.https://{origin.authority}/"
     settings = {
         "protocol.https.allow": "always",
         "http.followRedirects": "false",
-        "http.curloptResolve": f"{origin.host}:{origin.port}:{address}",
         "http.proxy": "",
         "http.sslVerify": "true",
         "http.lowSpeedLimit": str(limits.slowest_bytes_s),
@@ -113,9 +111,12 @@ def _settings(remote: Remote, listing: Listing, limits: MirrorLimits, authority:
         "core.packedRefsTimeout": "5000",
         "core.filesRefLockTimeout": "5000",
     }
+    if origin.host != str(listing.address):
+        address = f"[{listing.address}]" if isinstance(listing.address, IPv6Address) else str(listing.address)
+        settings["http.curloptResolve"] = f"{origin.host}:{origin.port}:{address}"
     authorization = remote.credentials.authorization
     if authorization is not None:
-        settings[f"{scope}.extraHeader"] = f"Authorization: {authorization}"
+        settings[f"http.https://{origin.authority}/.extraHeader"] = f"Authorization: {authorization}"
     if authority is not None:
         settings["http.sslCAInfo"] = f"/proc/self/fd/{authority}"
     return settings

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from ipaddress import IPv6Address
 from urllib.parse import urlsplit
 
 from gitops.remote import Remote
@@ -33,7 +34,8 @@ class Origin:
     def of(cls, remote: Remote) -> "Origin":
         """Return the origin of a remote whose URL was checked."""
         parts = urlsplit(remote.url)
-        return cls((parts.hostname or "").lower(), parts.port or _HTTPS_PORT, remote.credentials.ca_certificates)
+        host = (parts.hostname or "").lower()
+        return cls(str(IPv6Address(host)) if ":" in host else host, parts.port or _HTTPS_PORT, remote.credentials.ca_certificates)
 
     @property
     def authority(self) -> str:

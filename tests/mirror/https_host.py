@@ -16,7 +16,7 @@ from pathlib import Path
 
 import trustme
 
-NAMES = ("localhost", "127.0.0.1", "git.example.test", "*.git.example.test")
+NAMES = ("localhost", "127.0.0.1", "::1", "git.example.test", "*.git.example.test")
 STATUSES = (401, 403, 404, 429, 500, 502, 503)
 RETRY_AFTER_S = 120
 PRIVATE = "private"

@@ -142,12 +142,14 @@ def through(host: HttpsHost, request: Request) -> bytes:
 
 
 @contextlib.contextmanager
-def misbehaving(authority: trustme.CA, behaviour: Behaviour | None = None, certificate: trustme.LeafCert | None = None) -> Iterator[MisbehavingHost]:
+def misbehaving(
+    authority: trustme.CA, behaviour: Behaviour | None = None, certificate: trustme.LeafCert | None = None, address: str = "127.0.0.1"
+) -> Iterator[MisbehavingHost]:
     """Run a server within the block. Its certificate is one of the authority's for the usual names, unless one is given."""
     host = MisbehavingHost(behaviour or (lambda _: []))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     (certificate or authority.issue_cert(*NAMES)).configure_cert(context)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with socket.create_server((address, 0), family=socket.AF_INET6 if ":" in address else socket.AF_INET) as listener:
         host.port = int(listener.getsockname()[1])
         thread = threading.Thread(target=host.serve, args=(listener, context), daemon=True)
         thread.start()

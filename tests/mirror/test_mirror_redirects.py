@@ -1,11 +1,13 @@
 """Redirects: at most three, on the same host, resolved by the listing; and what git itself is allowed."""
 
 from collections.abc import Iterator
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 
 import pytest
 
 from gitops.errors import RemoteCause
+from gitops.remote_addresses import AddressPolicy
 from tests.mirror.conftest import PROJECT, Mirrored
 from tests.mirror.https_host import HttpsHost, Upstream
 from tests.mirror.misbehaving_host import MisbehavingHost, Request, answer, misbehaving, through
@@ -94,6 +96,31 @@ async def test_git_goes_to_the_address_that_was_checked(mirrored: Mirrored, upst
     hosts = {line for request in liar.requests for line in request.head.decode().split("\r\n") if line.lower().startswith("host:")}
     assert hosts == {f"Host: git.example.test:{liar.port}"}
     assert any(b"User-Agent: git/2" in request.head for request in liar.requests)
+
+
+async def test_nothing_else_is_fetched(mirrored: Mirrored, upstream: Upstream, host: HttpsHost) -> None:
+    """Submodules, Git LFS and whatever else a repository's files point at are not fetched."""
+    with misbehaving(host.authority) as other:
+        pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 1\n"
+        files = {
+            ".gitmodules": f'[submodule "x"]\n\tpath = x\n\turl = {other.url("team/x")}\n'.encode(),
+            ".lfsconfig": f"[lfs]\n\turl = {other.url('team/x')}\n".encode(),
+            ".gitattributes": b"*.bin filter=lfs diff=lfs merge=lfs -text\n",
+            "a.bin": pointer,
+        }
+        tip = upstream.commit(files=files)
+        await mirrored.fetch()
+        assert await mirrored.repositories.head(PROJECT) == tip
+        assert other.handshakes == 0
+
+
+@pytest.mark.parametrize("literal", ["127.0.0.1", "[::1]"])
+async def test_a_host_may_be_an_address(mirrored: Mirrored, upstream: Upstream, host: HttpsHost, literal: str) -> None:
+    """A URL with an address for a host is fetched like any other, where its network is allowed."""
+    upstream.commit()
+    mirrored.start(AddressPolicy((IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))))
+    with misbehaving(host.authority, lambda request: [through(host, request)], address=literal.strip("[]")) as relay:
+        assert (await mirrored.aim(f"https://{literal}:{relay.port}/{upstream.name}.git").fetch()).fetched
 
 
 async def test_no_proxy_is_asked(mirrored: Mirrored, upstream: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
