@@ -322,7 +322,7 @@ class EventReason(Reason):
         "the remote could not be fetched and the mirror answered",
         "Check the remote: the commit may not be its newest.",
     )
-    AMBIGUOUS_REF = ("AmbiguousRef", _RUN, "a name is both a branch and a tag", "Write the full ref name.")
+    AMBIGUOUS_REF = ("AmbiguousRef", _RUN, "a name is that of two refs, such as a branch and a tag", "Write the full ref name.")
     LFS_POINTER = (
         "LFSPointer",
         "the project and the run controller",
