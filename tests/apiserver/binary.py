@@ -75,6 +75,7 @@ def _build(go: str, target: Path) -> None:
         )
         for name in PROGRAMS:
             (unfinished / name).symlink_to("server")
+        shutil.rmtree(target, ignore_errors=True)  # what somebody took pieces out of
         unfinished.rename(target)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
