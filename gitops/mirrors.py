@@ -99,6 +99,7 @@ class Mirrors:
         # Locks are held by other processes, whose death is waited for by the machine's clock, whatever clock the caller lives by.
         self._machine = SystemClock()
         self._limits = limits
+        self._looked_at: set[Path] = set()
         self._listings = RemoteListings(clock, addresses, limits, resolver)
 
     async def fetch(self, project: ProjectKey, remote: Remote) -> MirrorState:
@@ -119,6 +120,7 @@ class Mirrors:
         with storage(f"fetch mirror '{project}'"):
             mirror = await anyio.to_thread.run_sync(read_refs, path)
             if goal.is_met(mirror):
+                await self._clear_once(path)
                 return goal.state(mirror)
             self._check_format(path, remote, listing)
             async with self._writing(project) as inherited:
@@ -214,6 +216,15 @@ class Mirrors:
             except Exception:
                 await self._clear(path)
                 raise
+
+    async def _clear_once(self, path: Path) -> None:
+        """Remove, at this process's first look, what one that died after it had moved the last ref left behind: no later fetch would come by."""
+        if path in self._looked_at:
+            return
+        if await anyio.to_thread.run_sync(maintenance.has_leftovers, path):
+            async with fetching(path, self._machine, wait_s=self._limits.lock_s):
+                await self._clear(path)
+        self._looked_at.add(path)
 
     async def _clear(self, path: Path) -> None:
         """Remove what killed fetches left behind. Under the exclusive lock no writer lives, so nothing needs to be old to be a leftover."""

@@ -177,6 +177,17 @@ async def test_leavings_stop_nobody(mirrored: Mirrored, upstream: Upstream) -> N
     mirrored.check()
 
 
+async def test_leavings_go_without_news(mirrored: Mirrored, upstream: Upstream) -> None:
+    """What a fetch left that died after the last ref goes at the first look of the next process, though there is nothing to fetch."""
+    upstream.commit()
+    await mirrored.fetch()
+    (mirrored.path / "objects" / "pack" / "pack-1234.keep").write_text("fetch-pack 4711 on host\n", encoding="ascii")
+    (mirrored.path / "objects" / "pack" / "tmp_pack_aBcDeF").touch()
+    mirrored.start()
+    assert not (await mirrored.fetch()).fetched
+    assert leftovers(mirrored.path) == []
+
+
 async def test_the_keep_of_a_person_stays(mirrored: Mirrored, upstream: Upstream) -> None:
     """A pack that somebody else keeps is kept."""
     upstream.commit()
