@@ -20,7 +20,7 @@ from tests.e2e.bundles import bundle
 from tests.e2e.installation import ARENA, Checkout, Done, Namespace, clean_environment, descendants, run_command, serving, until
 
 pytestmark = pytest.mark.e2e
-ITEMS = 32
+ITEMS = 40
 
 
 @pytest.fixture
@@ -72,11 +72,11 @@ def test_backup_of_a_living_installation(folders: Path) -> None:
         ended = namespace.ended_run()
         slow = checkout.commit(bundle(trials=ITEMS, latency_ms=500))
         assert checkout.push().code == 0
-        assert namespace.arena("run", "eval").code == 0
-        until(lambda: parts_lines(server.state, ended) > 1, "the run to count its first items")
         busy = namespace.project("busy")
         with pushing(busy) as arrived:
             until((server.state.content / "default/default/arena/repos/busy.git/refs/heads/main").exists, "the first push")
+            assert namespace.arena("run", "eval").code == 0
+            until(lambda: parts_lines(server.state, ended) > 1, "the run to count its first items")
             taken = arena(folders, "backup", str(archive), "--state", str(server.state.root))
             seen = namespace.arena("doctor")
             assert seen.code == 0, seen.out
