@@ -205,8 +205,9 @@ class StatusAdmission(Protocol):
 class Cluster(Protocol):
     """Kubernetes objects of the registered kinds, with Kubernetes' rules.
 
-    `resourceVersion` grows with every change of any object; treat it as opaque but for `is_newer`. Every method may raise `StoreUnavailable`.
-    `namespace` is None or "" for a cluster-scoped kind; a namespace need not exist as an object.
+    `resourceVersion` grows with every change of any object; treat it as opaque but for `is_newer`. Every method may raise `StoreUnavailable`
+    or `Forbidden`. `namespace` is None or "" for a cluster-scoped kind; an API server wants the namespace of a new object to exist, the embedded
+    store does not.
     """
 
     async def get(self, kind: ResourceKind, namespace: str | None, name: str) -> Object:
@@ -239,8 +240,8 @@ class Cluster(Protocol):
         An object whose owners are all gone is taken, and then removed as garbage.
 
         Raises:
-            AlreadyExists: the name is taken.
-            Invalid: refused; ObjectTooLarge: over 1.5 MiB.
+            AlreadyExists: the name is taken. NotFound: its namespace does not exist.
+            Invalid: refused, also for a field that the kind does not declare; ObjectTooLarge: over 1.5 MiB.
         """
 
     async def update(self, obj: Object, *, dry_run: bool = False) -> Object:
