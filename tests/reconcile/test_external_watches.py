@@ -1,0 +1,105 @@
+"""External projects in a running control plane: who is woken by what, and that nobody asks a remote more often than is due."""
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from gitops.errors import RemoteCause, RemoteFailed
+from reconcile.cluster.port import ARENA_PROJECT
+from reconcile.control_plane import ControlPlane, Reconcilers
+from reconcile.job import JobReconciler
+from reconcile.kinds.names import REQUESTED_SYNC
+from reconcile.project import ProjectReconciler, ProjectWorld
+from reconcile.run import RunReconciler
+from reconcile.runtime.controller import ControllerOptions
+from tests.reconcile.conftest import BUNDLE, NAMESPACE, World
+from tests.reconcile.remotes import URL
+
+FILES = {name: text.encode() for name, text in BUNDLE.items()}
+STEP_S = 0.05
+
+
+@pytest.fixture
+async def live(world: World) -> AsyncIterator[World]:
+    """A control plane that runs by itself, on a clock that a test moves."""
+    project = ProjectReconciler(ProjectWorld(world.repositories, world.snapshots, world.remotes, "http://arena/git"))
+    reconcilers = Reconcilers(project, JobReconciler(world.repositories, world.volume), RunReconciler(world.runs_world))
+    plane = ControlPlane(world.cluster, reconcilers, world.clock, options=ControllerOptions(debug=True))
+    running = asyncio.create_task(plane.run())
+    yield world
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def until(world: World, probe: Callable[[], Awaitable[bool]], *, within_s: float = 5.0) -> None:
+    """Let the control plane work until `probe` holds; in its time that is sooner than any regular look."""
+    started = world.clock.monotonic()
+    async with asyncio.timeout(20):
+        while not await probe():
+            assert world.clock.monotonic() - started < within_s, "nothing but the regular look would find it"
+            await asyncio.sleep(0.01)
+            await world.clock.advance(STEP_S)
+
+
+async def is_ready(world: World) -> bool:
+    """Say whether the project is Ready."""
+    status = (await world.get(ARENA_PROJECT, "src")).get("status") or {}
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", []))
+
+
+async def test_a_push_wakes_the_runs_that_wait_for_it(live: World) -> None:
+    """A request, as a webhook makes it, is a fetch; the fetch wakes the run that waited for the first commit, and the job of a later one."""
+    upstream = live.remotes.upstream()
+    await live.apply(ARENA_PROJECT, "src", {"external": {"url": URL}})
+    await live.job(onPush={"branches": ["**"]})
+    await until(live, lambda: _has_runs(live, 1))
+    first = upstream.commit(files=FILES)
+    await live.cluster.patch(ARENA_PROJECT, NAMESPACE, "src", {"metadata": {"annotations": {REQUESTED_SYNC: "hook-1"}}})
+    await until(live, lambda: _is_pinned(live, first))
+    second = upstream.commit("topic", files={**FILES, "more": b"x"})
+    await live.cluster.patch(ARENA_PROJECT, NAMESPACE, "src", {"metadata": {"annotations": {REQUESTED_SYNC: "hook-2"}}})
+    await until(live, lambda: _is_pinned(live, second))
+    assert len(live.remotes.fetched) == 3
+
+
+async def _has_runs(world: World, count: int) -> bool:
+    return len(await world.runs()) == count and bool((await world.get(ARENA_PROJECT, "src")).get("status", {}).get("nextFetchTime"))
+
+
+async def _is_pinned(world: World, commit: str) -> bool:
+    return any(((run.get("status") or {}).get("source") or {}).get("commit") == commit for run in await world.runs())
+
+
+async def test_a_secret_wakes_its_projects(live: World) -> None:
+    """The project that waits for its Secret is fetched when that comes."""
+    live.remotes.upstream().commit(files=FILES)
+    await live.apply(ARENA_PROJECT, "src", {"external": {"url": URL, "secretRef": {"name": "read"}}})
+
+    async def is_refused() -> bool:
+        return "fetchFailure" in ((await live.get(ARENA_PROJECT, "src")).get("status") or {})
+
+    await until(live, is_refused)
+    data = {"token": base64.b64encode(b"t").decode()}
+    await live.cluster.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "read", "namespace": NAMESPACE}, "data": data})
+    await until(live, lambda: is_ready(live))
+    assert [remote.credentials.token for remote in live.remotes.fetched] == ["t"]
+
+
+@pytest.mark.parametrize("known", [pytest.param(False, id="never fetched"), pytest.param(True, id="fetched before")])
+async def test_a_remote_that_is_down_is_left_alone(live: World, *, known: bool) -> None:
+    """In five minutes of failures at an interval of 100 s it is asked three times, however often the project is looked at."""
+    live.remotes.upstream().commit(files=FILES)
+    down = RemoteFailed("it is down", cause=RemoteCause.UNREACHABLE)
+    live.remotes.failure = None if known else down
+    await live.apply(ARENA_PROJECT, "src", {"external": {"url": URL, "pollInterval": "100s"}})
+    if known:
+        await until(live, lambda: is_ready(live))
+        live.remotes.failure = down
+        live.remotes.fetched.clear()
+    for _ in range(150):
+        await live.clock.advance(2)
+        await asyncio.sleep(0.002)
+    # at 0, 100 and 300 s, give or take a tenth; one that was fetched before was asked 100 s before the first of these
+    assert 2 <= len(live.remotes.fetched) <= 3, len(live.remotes.fetched)
