@@ -30,6 +30,7 @@ from typing import Any
 import structlog
 
 from bench.mock_bundle import bundle
+from bench.store_objects import EMPTY, NAMESPACE, READY, evaluation, make_ended_run, make_waiting_run, named
 from engine.queue.embedded import EmbeddedServer
 from engine.queue.redis import RedisWorkQueue
 from foundation.clock import SystemClock
@@ -37,22 +38,18 @@ from gitops.content import ContentVolume
 from gitops.mirrors import Mirrors
 from gitops.repositories import Repositories
 from gitops.snapshots import Snapshots
-from reconcile.arena_run import run_object
 from reconcile.cluster.listing import every
-from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, CONFIG_MAP, Labels, Listing, Object, ObjectKey, ResourceKind, WatchEvent
+from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, CONFIG_MAP, Labels, Listing, ObjectKey, ResourceKind, WatchEvent
 from reconcile.cluster.sqlite import SqliteCluster
 from reconcile.control_plane import ControlPlane, Reconcilers
 from reconcile.errors import Gone
 from reconcile.job import JobReconciler
 from reconcile.kinds.admission import admit, admit_status
-from reconcile.kinds.names import OUTPUT_FINALIZER, OUTPUT_PATH, REQUESTED_SYNC, RUN_FINALIZER
-from reconcile.naming import request_cause
+from reconcile.kinds.names import REQUESTED_SYNC
 from reconcile.project import ProjectReconciler, ProjectWorld
 from reconcile.run import RunReconciler, RunWorld
-from reconcile.runtime.conditions import timestamp
 from reconcile.sync_requests import SyncRequests
 
-NAMESPACE, READY, EMPTY = "default", "support", "empty"
 WARM_BAR_S, RELIST_BAR_S, MEMORY_BAR_MB = 1.0, 5.0, 120.0
 ROUNDS = 5
 BATCH = 500
@@ -101,13 +98,16 @@ class InterruptedCluster(SqliteCluster):
         try:
             async with aclosing(super().watch(kind, namespace, resource_version, labels=labels)) as events:
                 while True:
-                    event = asyncio.ensure_future(anext(events))
+                    event = asyncio.ensure_future(anext(events, None))
                     await asyncio.wait({event, waiting}, return_when=asyncio.FIRST_COMPLETED)
                     if not event.done():
                         event.cancel()
                         await asyncio.gather(event, return_exceptions=True)
                         raise Gone("cannot watch: the log has been compacted")
-                    yield event.result()
+                    found = event.result()
+                    if found is None:
+                        return  # the store has been closed
+                    yield found
         finally:
             waiting.cancel()
             self._interruptions.discard(interruption)
@@ -161,21 +161,23 @@ async def fill(folder: Path, queue_url: str, sizes: Sizes) -> None:
     async with Bench.open(folder, queue_url) as bench:
         cluster = bench.cluster
         data = {path.replace("/", "__"): text for path, text in bundle(scenarios=2, trials=2).items()}
-        await cluster.create({**_object(CONFIG_MAP, "starter"), "data": data})
-        await cluster.create({**_object(ARENA_PROJECT, READY), "spec": {"hosted": {"seed": {"configMap": {"name": "starter"}}}}})
-        await cluster.create({**_object(ARENA_PROJECT, EMPTY), "spec": {"hosted": {}}})
-        jobs = [await cluster.create(_job(number, EMPTY if number >= sizes.jobs * 9 // 10 else READY)) for number in range(sizes.jobs)]
+        await cluster.create({**named(CONFIG_MAP, "starter"), "data": data})
+        await cluster.create({**named(ARENA_PROJECT, READY), "spec": {"hosted": {"seed": {"configMap": {"name": "starter"}}}}})
+        await cluster.create({**named(ARENA_PROJECT, EMPTY), "spec": {"hosted": {}}})
+        jobs = [await cluster.create(evaluation(number, EMPTY if number >= sizes.jobs * 9 // 10 else READY)) for number in range(sizes.jobs)]
         looks = [(ARENA_PROJECT, READY), (ARENA_PROJECT, EMPTY), *((ARENA_JOB, job["metadata"]["name"]) for job in jobs[: sizes.running])]
         for kind, name in looks:
             await bench.plane.controllers[kind].pass_over(ObjectKey(NAMESPACE, name))
         idle = [job for job in jobs if job["spec"]["sourceRef"]["name"] == EMPTY]
-        await _at_once(partial(_wait, cluster, idle[n % len(idle)], n) for n in range(sizes.waiting))
+        await _at_once(partial(make_waiting_run, cluster, idle[n % len(idle)], n) for n in range(sizes.waiting))
         for _ in range(3):
             async for run in every(cluster, ARENA_RUN):
                 await bench.plane.controllers[ARENA_RUN].pass_over(ObjectKey.of(run))
         commit = (await cluster.get(ARENA_PROJECT, NAMESPACE, READY))["status"]["head"]["commit"]
         ended = sizes.runs - sizes.waiting - sizes.running
-        await _at_once(partial(_end, cluster, jobs[n % sizes.jobs], n, commit) for n in range(ended))
+        await _at_once(partial(make_ended_run, cluster, jobs[n % sizes.jobs], n, commit) for n in range(ended))
+        for job in jobs:
+            await bench.plane.controllers[ARENA_JOB].pass_over(ObjectKey.of(job))
 
 
 async def measure(folder: Path, queue_url: str) -> dict[str, Any]:
@@ -249,68 +251,6 @@ def batched(writes: Iterable[Callable[[], Awaitable[object]]]) -> Iterator[Seque
     rest = iter(writes)
     while portion := tuple(islice(rest, BATCH)):
         yield portion
-
-
-async def _wait(cluster: SqliteCluster, job: Object, number: int) -> None:
-    """Create a run that waits for its project."""
-    await cluster.create(run_object(job, f"waiting-{number}", request_cause(f"waits-{number}"), trigger="Manual"))
-
-
-async def _end(cluster: SqliteCluster, job: Object, number: int, commit: str) -> None:
-    """Create a run as one looks that ended long ago, every second one with a failure."""
-    name, passed = f"{job['metadata']['name']}-{number:05}", number % 2 == 0
-    run = run_object(job, name, request_cause(f"ended-{number}"), trigger="Manual")
-    run["metadata"] |= {"finalizers": [RUN_FINALIZER, OUTPUT_FINALIZER]}
-    run["metadata"]["annotations"] |= {OUTPUT_PATH: f"arena/runs/{name}"}
-    await cluster.create(run)
-    await cluster.patch_status(ARENA_RUN, NAMESPACE, name, _ended_status(name, commit, passed=passed))
-
-
-def _ended_status(name: str, commit: str, *, passed: bool) -> Object:
-    now = timestamp(SystemClock().now())
-    reason, message = ("Succeeded", "40 of 40 items passed") if passed else ("TestsFailed", "38 of 40 items passed: 1 failed, 1 could not be run")
-    words = {"reason": reason, "message": message, "lastTransitionTime": now, "observedGeneration": 1}
-    states = {"Ready": passed, "Reconciling": False, "Stalled": not passed, "SourceValid": True, "JobCreated": True, "Progressing": False}
-    counts = {
-        "totalItems": "40",
-        "passedItems": "40" if passed else "38",
-        "failedItems": "0" if passed else "2",
-        "passRate": "1.0" if passed else "0.95",
-    }
-    return {
-        "phase": "Succeeded" if passed else "Failed",
-        "source": {"repository": "hosted", "ref": "main", "commit": commit, "contentPath": f"arena/sources/{READY}/.arena/versions/{commit}"},
-        "snapshotDigest": f"sha256:{'5' * 64}",
-        "plan": {"digest": f"sha256:{'7' * 64}", "items": 40, "scenarios": 10, "providers": 2, "trials": 2},
-        "queue": {"source": "Default", "serviceGroup": ""},
-        "workers": 4,
-        "activeWorkers": 0,
-        "progress": {"total": 40, "completed": 40 if passed else 38, "failed": 0 if passed else 2, "pending": 0},
-        "result": {"summary": {**counts, "avgDurationMs": "1520", "totalTokens": "48210", "totalCost": "0.4127", "drainedItems": "0"}},
-        "outputPath": f"arena/runs/{name}",
-        "startTime": now,
-        "completionTime": now,
-        "tidied": True,
-        "display": {"commit": commit[:12], "progress": "40/40"},
-        "observedGeneration": 1,
-        "conditions": [{"type": kind, "status": str(holds), **words} for kind, holds in states.items()],
-    }
-
-
-def _job(number: int, project: str) -> Object:
-    spec = {
-        "sourceRef": {"name": project},
-        "onPush": {"paths": ["prompts/**", "scenarios/**"]},
-        "evaluation": {"minPassRate": 0.9},
-        "workers": {"replicas": 2},
-        "successfulRunsHistoryLimit": 100_000,
-        "failedRunsHistoryLimit": 100_000,
-    }
-    return {**_object(ARENA_JOB, f"job-{number:04}"), "spec": spec}
-
-
-def _object(kind: ResourceKind, name: str) -> Object:
-    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name, "namespace": NAMESPACE}}
 
 
 async def _until(holds: Callable[[], bool]) -> None:

@@ -85,21 +85,25 @@ class StoreThread:
         await asyncio.to_thread(self._thread.join)
 
     def _serve(self) -> None:
-        open_ = True
-        while open_:
-            first = self._inbox.get()
-            batch = [first] if first is not None else []
-            open_ = first is not None
-            while open_ and len(batch) < MAX_BATCH:
-                try:
-                    work = self._inbox.get_nowait()
-                except queue.Empty:
-                    break
-                open_ = work is not None
-                batch += [work] if work is not None else []
-            if batch:
-                self._run(batch)
+        while self._serve_next():
+            pass
         self._db.close()
+
+    def _serve_next(self) -> bool:
+        """Run what arrives next, with all that has arrived with it; say whether more may come. Nothing of it is held on to while the thread waits."""
+        first = self._inbox.get()
+        batch = [first] if first is not None else []
+        open_ = first is not None
+        while open_ and len(batch) < MAX_BATCH:
+            try:
+                work = self._inbox.get_nowait()
+            except queue.Empty:
+                break
+            open_ = work is not None
+            batch += [work] if work is not None else []
+        if batch:
+            self._run(batch)
+        return open_
 
     def _run(self, batch: list[_Work]) -> None:
         """Run a batch in one transaction; if the store fails it, run each piece alone, so that only those that cannot be done fail."""

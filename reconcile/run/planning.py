@@ -18,6 +18,7 @@ from foundation.crash import crash_point
 from foundation.errors import ArenaError
 from foundation.files import write_file
 from gitops.storage_errors import storage
+from reconcile.cluster.listing import every
 from reconcile.cluster.port import ARENA_RUN
 from reconcile.errors import Waiting
 from reconcile.kinds.admission import spec_problems
@@ -188,7 +189,7 @@ async def claim_output(run: RunScope) -> None:
     owner = await asyncio.to_thread(claim, run.output, mine)
     if owner == mine:
         return
-    if any(other["metadata"]["uid"] == owner.uid for other in (await run.cluster.list(ARENA_RUN, run.namespace)).items):
+    if owner.uid in {other["metadata"]["uid"] async for other in every(run.cluster, ARENA_RUN, run.namespace)}:
         raise Waiting(RunReason.STORAGE_FAILED, f"directory '{run.output.name}' belongs to another run that still exists ({owner.uid})")
     await asyncio.to_thread(move_aside, run.output, owner)
     await asyncio.to_thread(claim, run.output, mine)

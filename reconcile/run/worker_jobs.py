@@ -9,6 +9,17 @@ from reconcile.run.scope import RunScope
 from reconcile.worker_job import worker_job_name
 
 
+async def known_job(run: RunScope) -> Object | None:
+    """Return the Job of the run's name as it is known: a run looks at it twice a second, and a Job that changes wakes it.
+
+    A memory that is behind does no harm: a Job is created under a name that is there already, and deleted by its uid, after the queue was read again.
+    """
+    try:
+        return await run.scope.look_up(JOB, worker_job_name(run.name))
+    except NotFound:
+        return None
+
+
 async def stored_job(run: RunScope) -> Object | None:
     """Return the Job of the run's name, whoever owns it."""
     try:

@@ -11,7 +11,7 @@ from reconcile.errors import AlreadyExists, Waiting
 from reconcile.kinds.reasons import EventReason, RunReason
 from reconcile.run.scope import RunScope
 from reconcile.run.stopping import request_stop
-from reconcile.run.worker_jobs import is_own, stored_job
+from reconcile.run.worker_jobs import is_own, known_job
 from reconcile.worker_job import WorkerSpec, worker_job
 
 RETRY = timedelta(seconds=5)
@@ -26,7 +26,7 @@ async def start_workers(run: RunScope) -> None:
     Raises:
         Waiting: a Job of the name belongs to somebody else, or is being deleted, and this run needs one.
     """
-    job = await stored_job(run)
+    job = await known_job(run)
     mine = is_own(run, job)
     run.status["activeWorkers"] = (job or {}).get("status", {}).get("active", 0) if mine else 0
     if job is not None and mine:
