@@ -98,10 +98,12 @@ class ObjectReader:
     def headers(self, object_ids: Sequence[str]) -> Iterator[tuple[str, str, int]]:
         """Yield (object id, type, size in bytes) of each object, in the order asked, without reading its content."""
         for object_id in self._windows("info", object_ids):
-            header = self._header()
-            if header is None:
-                raise _missing(object_id)
-            yield header
+            line = self._answers.readline(_HEADER_LIMIT_BYTES)
+            try:
+                _, kind, size = line.split()
+                yield object_id, kind.decode("ascii"), int(size)
+            except ValueError:
+                raise _missing(object_id) if line.endswith(b" missing\n") else self._failure(f"its answer is {line[:80]!r}") from None
 
     def sizes(self, object_ids: Sequence[str]) -> list[int]:
         """Return the size in bytes of each object, in the order asked, without reading its content."""
@@ -109,12 +111,14 @@ class ObjectReader:
 
     def contents(self, object_ids: Sequence[str], *, limit_bytes: int) -> Iterator[bytes | None]:
         """Yield the whole content of each object, in the order asked; None for one that is larger than `limit_bytes`."""
-        for content in self.stream(object_ids):
-            if content.size_bytes <= limit_bytes:
-                yield b"".join(content.chunks)
+        for object_id in self._windows("contents", object_ids):
+            size = self._size_of(object_id)
+            if size <= limit_bytes:
+                yield self._read(size + 1)[:-1]
             else:
-                for _ in content.chunks:
+                for _ in self._chunks(size):
                     pass
+                self._read(1)
                 yield None
 
     def stream(self, object_ids: Sequence[str]) -> Iterator[ObjectContent]:

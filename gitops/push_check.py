@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gitops.errors import GitFailed, PushRefused
 from gitops.object_reader import ObjectReader
@@ -29,9 +30,8 @@ _INDEX_IDS = 8 + 256 * 4
 _PLAIN_TREES = {digits: re.compile(rb"(?>(?:100644|40000|100755|120000) %s\0(?s:.{%d}))*+" % (PLAIN_NAME, digits // 2)) for digits in (40, 64)}
 
 
-@dataclass(frozen=True, slots=True)
-class NewObject:
-    """One object of a quarantine."""
+class NewObject(NamedTuple):
+    """One object of a quarantine. A tuple, since a push has thousands."""
 
     object_id: str
     kind: str
