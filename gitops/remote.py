@@ -38,8 +38,7 @@ _TOKEN_USERS = (
 class Credentials:
     """What a Secret holds for one remote; all empty for a public one. `ca_certificates` are PEM, and then the only ones that are trusted.
 
-    A token is sent as the password; `username` beside it overrides the user name that the token's host expects. A line's end that an editor or `echo`
-    left behind a value is not sent.
+    A token is sent as the password; `username` beside it overrides the user name that the token's host expects.
     """
 
     username: str = ""
@@ -50,16 +49,16 @@ class Credentials:
     @property
     def authorization(self) -> str | None:
         """The value of the `Authorization` header; None when there is nothing to send."""
-        secret, username = (self.token or self.password).rstrip("\r\n"), self.username.rstrip("\r\n")
-        if not secret and not username:
+        secret = self.token or self.password
+        if not secret and not self.username:
             return None
-        user = username or next(user for user, pattern in _TOKEN_USERS if pattern.match(secret))
+        user = self.username or next(user for user, pattern in _TOKEN_USERS if pattern.match(secret))
         return "Basic " + base64.b64encode(f"{user}:{secret}".encode()).decode("ascii")
 
     def redact(self, text: str) -> str:
         """Return `text` without any secret of these, in the forms in which they travel."""
         header = (self.authorization or "").removeprefix("Basic ")
-        for secret in filter(None, (header, self.token.rstrip("\r\n"), self.password.rstrip("\r\n"))):
+        for secret in filter(None, (header, self.token, self.password)):
             text = text.replace(secret, "***")
         return text
 

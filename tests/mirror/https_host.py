@@ -50,7 +50,7 @@ http {{
       if ($repo ~ ^{private}/) {{ set $realm git; }}
       auth_basic $realm; auth_basic_user_file {folder}/users;
       if (-f {folder}/switch/$repo.slow) {{ set $limit_rate {slow}; }}
-      fastcgi_pass unix:{folder}/fcgi.sock; fastcgi_buffering off; fastcgi_request_buffering off;
+      fastcgi_pass unix:{folder}/fcgi.sock; fastcgi_buffering off; fastcgi_request_buffering off; fastcgi_read_timeout 600s;
       fastcgi_param REQUEST_METHOD $request_method; fastcgi_param QUERY_STRING $query_string;
       fastcgi_param CONTENT_TYPE $content_type; fastcgi_param CONTENT_LENGTH $content_length;
       fastcgi_param HTTP_CONTENT_ENCODING $http_content_encoding; fastcgi_param GIT_PROTOCOL $http_git_protocol;

@@ -111,7 +111,6 @@ def test_spellings_of_one_repository(url: str, other: str, *, same: bool) -> Non
         pytest.param(Credentials(token="ghs_1"), "x-access-token:ghs_1", id="an installation token of GitHub"),
         pytest.param(Credentials(token="github_pat_1"), "x-access-token:github_pat_1", id="a fine-grained token of GitHub"),
         pytest.param(Credentials("oauth2", token="t"), "oauth2:t", id="a user beside the token wins"),
-        pytest.param(Credentials("ann\n", token="t\r\n"), "ann:t", id="a line's end behind a value is not sent"),
         pytest.param(Credentials("ann", "grüße"), "ann:grüße", id="UTF-8"),
     ],
 )
