@@ -8,6 +8,7 @@ import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from dulwich.diff_tree import tree_changes
 from dulwich.objects import Commit, ObjectID, Tag
@@ -15,6 +16,7 @@ from dulwich.refs import Ref
 from dulwich.repo import Repo
 
 from gitops.errors import RefNotFound
+from gitops.mirror_refs import BRANCHES, read_refs
 
 MESSAGE_CHARACTERS = 200
 NEWEST_REFS = 50
@@ -69,10 +71,12 @@ def summarise_refs(repository: Repo) -> RefSummary:
 
 def branch_tips(repository: Repo) -> dict[str, str]:
     """Return the commit that each branch names, by the branch's full name, sorted."""
-    packed = repository.refs.get_packed_refs()
-    names = [name for name in repository.refs.allkeys() if name.startswith(b"refs/heads/")]
-    tips = {name.decode("utf-8", "backslashreplace"): repository.refs.read_loose_ref(name) or packed.get(name) or b"" for name in names}
-    return {name: tip.decode("ascii", "replace") for name, tip in sorted(tips.items()) if tip and not tip.startswith(b"ref:")}
+    refs = read_refs(Path(repository.path)).refs
+    return {
+        name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"): target
+        for name, target in refs.items()
+        if name.startswith(BRANCHES)
+    }
 
 
 def changed_paths(repository: Repo, old: str | None, new: str) -> list[str]:
