@@ -1,6 +1,7 @@
 """The objects of the bench of the store: jobs, runs that wait, and runs as they look that ended long ago."""
 
 from foundation.clock import SystemClock
+from reconcile.arena_run import run_object
 from reconcile.cluster.port import ARENA_JOB, ARENA_RUN, Cluster, Object, ResourceKind
 from reconcile.kinds.names import OUTPUT_FINALIZER, OUTPUT_PATH, RUN_FINALIZER
 from reconcile.naming import request_cause
@@ -12,13 +13,13 @@ NAMESPACE, READY, EMPTY = "default", "support", "empty"
 
 async def make_waiting_run(cluster: Cluster, job: Object, number: int) -> None:
     """Create a run that waits for its project."""
-    await cluster.create(runnamed(job, f"waiting-{number}", request_cause(f"waits-{number}"), trigger="Manual"))
+    await cluster.create(run_object(job, f"waiting-{number}", request_cause(f"waits-{number}"), trigger="Manual"))
 
 
 async def make_ended_run(cluster: Cluster, job: Object, number: int, commit: str) -> None:
     """Create a run as one looks that ended long ago, every second one with a failure."""
     name, passed = f"{job['metadata']['name']}-{number:05}", number % 2 == 0
-    run = runnamed(job, name, request_cause(f"ended-{number}"), trigger="Manual")
+    run = run_object(job, name, request_cause(f"ended-{number}"), trigger="Manual")
     run["metadata"] |= {"finalizers": [RUN_FINALIZER, OUTPUT_FINALIZER]}
     run["metadata"]["annotations"] |= {OUTPUT_PATH: f"arena/runs/{name}"}
     await cluster.create(run)

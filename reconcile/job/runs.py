@@ -96,8 +96,9 @@ class JobRuns:
         newest = self._newest(status.get("lastRunRef") or {})
         if newest is not None:
             status["lastRunRef"] = _reference(newest)
-        status["active"] = [_reference(run) for run in self.active[-SHOWN_ACTIVE:]]
-        status["activeCount"] = len(self.active)
+        active = self.active
+        status["active"] = [_reference(run) for run in active[-SHOWN_ACTIVE:]]
+        status["activeCount"] = len(active)
 
 
 async def _listed(scope: Pass) -> list[Object]:

@@ -81,7 +81,7 @@ class Controller:
         self._final: set[ObjectKey] = set()
         self._informers.subscribe(reconciler.kind, by_itself, self._queue.add, own=True)
         for kind, mapper in owns:
-            self._informers.subscribe(kind, mapper, self._queue.add)
+            self._informers.subscribe(kind, mapper, self.enqueue)
 
     async def run(self) -> None:
         """Reconcile until cancelled; passes that are under way are cancelled too.
@@ -99,8 +99,9 @@ class Controller:
                 tasks.create_task(self._work())
 
     def enqueue(self, key: ObjectKey) -> None:
-        """Ask for a pass over an object now, for example because something outside the store changed."""
-        self._queue.add(key)
+        """Ask for a pass over an object now, for example because something outside the store changed. A final one needs none."""
+        if not self._informers.is_final(self._reconciler.kind, key):
+            self._queue.add(key)
 
     @property
     def is_idle(self) -> bool:
@@ -206,8 +207,8 @@ class Controller:
             jitter = random.uniform(0.9, 1.1)  # noqa: S311 - spreads load, guards nothing
             await self._clock.sleep(self._options.resync.total_seconds() * jitter)
             for key in self._informers.all_keys(self._reconciler.kind):
-                if key not in self._final and not self._informers.is_final(self._reconciler.kind, key):
-                    self._queue.add(key)
+                if key not in self._final:
+                    self.enqueue(key)
 
 
 def _log_failure(error: Exception, delay_s: float) -> None:
