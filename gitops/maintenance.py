@@ -1,4 +1,4 @@
-"""Keeping a bare repository small: geometric repacking, refs in one file, and the removal of what killed processes left behind.
+"""Keeping a bare repository small: geometric repacking, refs in one file, no garbage, and the removal of what killed processes left behind.
 
 Owns which file in a repository is a leftover. Every function needs the repository's exclusive lock, under which no push and no writer of ours runs; the
 age limits protect what a person does by hand. Must not know who asks.
@@ -11,10 +11,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import anyio.to_thread
+
 from gitops.processes import GitCommand, run_git
 
 PACKS_BEFORE_REPACK = 20
 LOOSE_REFS_BEFORE_PACKING = 200
+COLLECTED_NAME = "arena.collected"
+COLLECT_EVERY_S = 7 * 86400.0
+UNREACHED_FOR = "14.days.ago"
 STALE_LOCK_S = 10.0
 STALE_FILE_S = 3600.0
 REPACK_TIMEOUT_S = 600.0
@@ -33,23 +38,38 @@ def count_loose_refs(repository: Path) -> int:
     return sum(len(files) for _, _, files in os.walk(repository / "refs"))
 
 
-async def pack_refs(repository: Path) -> None:
-    """Write all refs into one file, which a poll reads at once.
+async def keep_small(repository: Path) -> list[str]:
+    """Do what is due, and return what it was: packs rolled up, refs packed, and each week what nothing has reached for two weeks removed.
+
+    Packs are rolled up until each is at least twice as large as all smaller ones together, which loses no object, reachable or not.
 
     Raises:
-        GitFailed: the refs are as they were.
+        GitFailed: the repository is as it was.
     """
-    await run_git(GitCommand(["pack-refs", "--all"], repository=repository), timeout_s=REPACK_TIMEOUT_S)
+    due = await anyio.to_thread.run_sync(_due, repository)
+    for arguments in due.values():
+        await run_git(GitCommand(arguments, repository=repository), timeout_s=REPACK_TIMEOUT_S)
+    if "garbage" in due:
+        await anyio.to_thread.run_sync((repository / COLLECTED_NAME).touch)
+    return list(due)
 
 
-async def repack(repository: Path) -> None:
-    """Roll small packs up until each is at least twice as large as all smaller ones together. Loses no object, reachable or not.
+def _due(repository: Path) -> dict[str, list[str]]:
+    due = {}
+    if _is_collection_due(repository / COLLECTED_NAME):
+        due["garbage"] = ["repack", "--cruft", f"--cruft-expiration={UNREACHED_FOR}", "-d", "-q"]
+    elif count_packs(repository) > PACKS_BEFORE_REPACK:
+        due["packs"] = ["repack", "--geometric=2", "-d", "-q", "--write-midx"]
+    if count_loose_refs(repository) > LOOSE_REFS_BEFORE_PACKING:
+        due["refs"] = ["pack-refs", "--all"]
+    return due
 
-    Raises:
-        GitFailed: the packs are as they were.
-    """
-    command = GitCommand(["repack", "--geometric=2", "-d", "-q", "--write-midx"], repository=repository)
-    await run_git(command, timeout_s=REPACK_TIMEOUT_S)
+
+def _is_collection_due(stamp: Path) -> bool:
+    """Say whether a week has gone by; a repository that never had the stamp gets it, and is due a week later."""
+    with contextlib.suppress(OSError):  # a full volume is nothing to stop a project for here
+        stamp.touch(exist_ok=False)
+    return _is_older(stamp, COLLECT_EVERY_S)
 
 
 def sweep_repository(repository: Path, *, lock_age_s: float = STALE_LOCK_S, file_age_s: float = STALE_FILE_S) -> list[str]:

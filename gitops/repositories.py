@@ -179,7 +179,7 @@ class Repositories:
         return await self._read(project, "read the pins of", _read_pins)
 
     async def maintain(self, project: ProjectKey) -> None:
-        """Remove leftovers of killed processes, repack when there are more than 20 packs, and pack refs when more than 200 are loose.
+        """Remove leftovers of killed processes and what has long been unreachable, roll up many packs, and pack many refs.
 
         Nothing happens while a push runs or when the repository is gone: the next call finds the same work.
         """
@@ -190,11 +190,8 @@ class Repositories:
                     return
                 await self._in_thread(lambda: maintenance.sweep_siblings(path.parent))
                 await self._sweep(project)
-                if await self._in_thread(lambda: maintenance.count_packs(path)) > maintenance.PACKS_BEFORE_REPACK:
-                    await maintenance.repack(path)
-                    log.info("repository repacked", project=str(project))
-                if await self._in_thread(lambda: maintenance.count_loose_refs(path)) > maintenance.LOOSE_REFS_BEFORE_PACKING:
-                    await maintenance.pack_refs(path)
+                if done := await maintenance.keep_small(path):
+                    log.info("repository kept small", project=str(project), done=done)
 
     async def retain(self, project: ProjectKey, uid: str) -> None:
         """Move the repository aside under the UID of its deleted project. Idempotent.

@@ -68,7 +68,7 @@ STATUSES = {
 
 @pytest.mark.parametrize("status", STATUSES)
 async def test_what_a_status_means(mirrored: Mirrored, upstream: Upstream, host: HttpsHost, status: int) -> None:
-    """Each status has its cause and its words; the mirror answers meanwhile, and goes on when the host does."""
+    """Each status has its cause and its words; the mirror answers meanwhile, and goes on when the host does (argoproj/argo-cd#1895)."""
     cause, says, retry_after_s = STATUSES[status]
     tip = upstream.commit()
     await mirrored.fetch()
@@ -243,7 +243,7 @@ class TestTime:
     """Hosts that are silent, slow, or never come to an end."""
 
     async def test_a_silent_host(self, mirrored: Mirrored, liar: MisbehavingHost) -> None:
-        """A host that answers nothing is given up after the limit."""
+        """A host that answers nothing is given up after the limit (fluxcd/source-controller#565)."""
         liar.behaviour = lambda _: liar.stall()
         assert (await timed(mirrored.aim(liar.url("team/x")))).cause is RemoteCause.TIMED_OUT
 
@@ -256,7 +256,7 @@ class TestTime:
         assert (await timed(mirrored)).cause is RemoteCause.TIMED_OUT
 
     async def test_a_pack_that_stalls(self, mirrored: Mirrored, upstream: Upstream, host: HttpsHost, liar: MisbehavingHost) -> None:
-        """A host that stops in the middle of a pack is given up, and nothing of the pack is left."""
+        """A host that stops in the middle of a pack is given up, and nothing of the pack is left (argoproj/argo-cd#2991)."""
         upstream.commit(files={"a.bin": os.urandom(400_000)})
         whole: list[bytes] = []
 

@@ -21,7 +21,7 @@ def kinds(changes: tuple[RefChange, ...]) -> list[tuple[str, str]]:
 
 
 async def test_a_first_fetch_brings_branches_and_tags_and_nothing_else(mirrored: Mirrored, upstream: Upstream) -> None:
-    """Branches and tags are mirrored, annotated tags as they are; pull requests, notes and the host's own refs are not."""
+    """Branches and tags are mirrored, annotated tags as they are; pull requests, notes and the host's own refs are not (go-gitea/gitea#1002)."""
     commit = upstream.commit()
     upstream.commit("dev")
     upstream.git("tag", "v1", "main")
@@ -49,7 +49,7 @@ async def test_a_poll_without_news_starts_no_process(mirrored: Mirrored, upstrea
 
 
 async def test_new_commits_are_followed(mirrored: Mirrored, upstream: Upstream) -> None:
-    """A branch that advanced is said to have advanced, from where to where."""
+    """A branch that advanced is said to have advanced, from where to where (pulumi/pulumi-kubernetes-operator#865)."""
     old = upstream.commit()
     await mirrored.fetch()
     new = upstream.commit()
@@ -58,7 +58,7 @@ async def test_new_commits_are_followed(mirrored: Mirrored, upstream: Upstream) 
 
 
 async def test_a_forced_branch_is_followed(mirrored: Mirrored, upstream: Upstream) -> None:
-    """A branch that was forced is followed, and said to have been forced; a branch beside it that advanced is not."""
+    """A branch that was forced is followed, and said to have been forced; a branch beside it that advanced is not (fluxcd/flux#696, kimdre/doco-cd#1621)."""
     base = upstream.commit()
     old, side = upstream.commit(), upstream.commit("side", parent=base)
     await mirrored.fetch()
@@ -157,7 +157,7 @@ async def test_a_moved_tag_is_followed(mirrored: Mirrored, upstream: Upstream) -
 
 
 async def test_a_branch_gives_way_to_a_directory_of_its_name(mirrored: Mirrored, upstream: Upstream) -> None:
-    """`x` may become `x/y` and back again between two fetches."""
+    """`x` may become `x/y` and back again between two fetches (devtron-labs/devtron#4605)."""
     upstream.commit()
     upstream.commit("x")
     await mirrored.fetch()
@@ -226,7 +226,7 @@ async def test_a_remote_that_calls_its_refs_like_our_pins(mirrored: Mirrored, up
 
 
 async def test_concurrent_fetches_agree(mirrored: Mirrored, upstream: Upstream) -> None:
-    """Fetches of one project at once wait for one another; each ends with the mirror where the remote is."""
+    """Fetches of one project at once wait for one another; each ends with the mirror where the remote is (argoproj/argo-cd#7898)."""
     upstream.commit()
     states = await asyncio.gather(*(mirrored.fetch() for _ in range(4)))
     assert {state.default_branch for state in states} == {MAIN}
@@ -236,7 +236,7 @@ async def test_concurrent_fetches_agree(mirrored: Mirrored, upstream: Upstream) 
 
 @pytest.mark.slow
 async def test_a_mirror_stays_small(mirrored: Mirrored, upstream: Upstream) -> None:
-    """A fetch a commit makes a pack a fetch; maintaining rolls them up and loses nothing."""
+    """A fetch a commit makes a pack a fetch; maintaining rolls them up and loses nothing (theolundqvist/pr-cockpit#33, home-operations/konflate#131)."""
     upstream.commit()
     for _ in range(22):
         upstream.commit()
@@ -306,7 +306,7 @@ class TestByName:
         assert (await mirrored.repositories.resolve(PROJECT, first)).commit == first
 
     async def test_a_commit_of_a_fork_does_not_come_by_its_sha(self, mirrored: Mirrored, upstream: Upstream) -> None:
-        """The host would give the commit to whoever asks by SHA, as it does with those of forks; a mirror never asks."""
+        """The host would give the commit to whoever asks by SHA, as it does with those of forks; a mirror never asks (argoproj/argo-cd#8938 is the opposite: hosts that refuse it)."""
         base = upstream.commit()
         forked = upstream.commit("fork", parent=base)
         upstream.delete_ref("refs/heads/fork")

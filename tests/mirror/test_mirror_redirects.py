@@ -74,7 +74,7 @@ async def test_odd_redirects_are_refused(mirrored: Mirrored, upstream: Upstream,
 
 
 async def test_another_host_never_hears_of_the_credential(mirrored: Mirrored, upstream: Upstream, host: HttpsHost, liar: MisbehavingHost) -> None:
-    """Neither the listing nor git follows a redirect to another host, so that host gets no request at all."""
+    """Neither the listing nor git follows a redirect to another host, so that host gets no request at all (go-gitea/gitea#38320)."""
     upstream.commit()
     with misbehaving(host.authority) as other:
         away = [answer("302 Found", b"", f"Location: https://localhost:{other.port}/{upstream.name}.git/info/refs?service=git-upload-pack")]
@@ -99,7 +99,7 @@ async def test_git_goes_to_the_address_that_was_checked(mirrored: Mirrored, upst
 
 
 async def test_nothing_else_is_fetched(mirrored: Mirrored, upstream: Upstream, host: HttpsHost) -> None:
-    """Submodules, Git LFS and whatever else a repository's files point at are not fetched."""
+    """Submodules, Git LFS and whatever else a repository's files point at are not fetched (charmbracelet/soft-serve#525)."""
     with misbehaving(host.authority) as other:
         pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 1\n"
         files = {
@@ -132,7 +132,7 @@ async def test_no_proxy_is_asked(mirrored: Mirrored, upstream: Upstream, monkeyp
 
 
 async def test_a_credential_is_written_nowhere(mirrored: Mirrored, host: HttpsHost, liar: MisbehavingHost, capfd: pytest.CaptureFixture[str]) -> None:
-    """While git fetches with it, the token stands in no command line; afterwards in no file of the mirror, no message and no log."""
+    """While git fetches with it, the token stands in no command line; afterwards in no file of the mirror, no message and no log (gogs/gogs#1086)."""
     upstream = host.create("private/token")
     upstream.commit()
     host.users(reader="secret", robot=TOKEN)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gitops.errors import RemoteCause, RepositoryBusy
+from gitops.errors import RefNotFound, RemoteCause, RepositoryBusy
 from gitops.mirror_lock import FETCH_LOCK
 from gitops.mirrors import MirrorLimits
 from tests.mirror.conftest import PROJECT, Mirrored, leftovers
@@ -120,7 +120,7 @@ async def test_a_fetch_of_a_process_that_lives_is_left_alone(
 
 
 async def test_pins_and_readers_do_not_wait_for_a_fetch(mirrored: Mirrored, stalling: MisbehavingHost, host: HttpsHost, upstream: Upstream) -> None:
-    """While a fetch takes its time, the mirror answers, pins and lets go; and maintenance leaves the fetch alone."""
+    """While a fetch takes its time, the mirror answers, pins and lets go; and maintenance leaves the fetch alone (argoproj/argo-cd#26486)."""
     tip = upstream.tip("refs/heads/main")
     assert tip is not None
     await mirrored.fetch()
@@ -161,7 +161,7 @@ LEAVINGS = (
 
 
 async def test_leavings_stop_nobody(mirrored: Mirrored, upstream: Upstream) -> None:
-    """Locks and half packs of a killed fetch are taken away by the next, however fresh they are."""
+    """Locks and half packs of a killed fetch are taken away by the next, however fresh they are (argoproj/argo-cd#17623, #27930)."""
     await mirrored.fetch()
     for name in LEAVINGS:
         path = mirrored.path / name
@@ -215,13 +215,37 @@ async def test_leavings_go_while_somebody_copies(mirrored: Mirrored, upstream: U
 
 
 async def test_a_failure_leaves_nothing_on_the_disk(mirrored: Mirrored, stalling: MisbehavingHost, host: HttpsHost, upstream: Upstream) -> None:
-    """A fetch that fails again and again fills no disk: its half pack goes with it."""
+    """A fetch that fails again and again fills no disk: its half pack goes with it (frappe/pilot#369)."""
     stalling.behaviour = lambda request: [through(host, request)[:HALF_BYTES] if request.is_pack else through(host, request)]
     mirrored.aim(stalling.url(upstream.name))
     for _ in range(3):
         assert (await mirrored.failure()).cause is RemoteCause.PROTOCOL
     assert leftovers(mirrored.path) == []
     assert sum(path.stat().st_size for path in mirrored.path.rglob("*") if path.is_file()) < 20_000
+
+
+async def test_garbage_goes_after_two_weeks(mirrored: Mirrored, upstream: Upstream) -> None:
+    """Each week, what neither branch, tag nor pin has reached for two weeks is removed; what is pinned and what is newer stays (argoproj/argo-cd#13691)."""
+    old, pinned = upstream.commit("old", {"a.bin": os.urandom(50_000)}), upstream.commit("pinned", parent=None)
+    await mirrored.fetch()
+    await mirrored.repositories.pin(PROJECT, UID, pinned)
+    await mirrored.repositories.maintain(PROJECT)
+    long_ago = time.time() - 30 * 86400
+    for path in (mirrored.path / "arena.collected", *mirrored.path.glob("objects/pack/*")):
+        os.utime(path, (long_ago, long_ago))
+    fresh = upstream.commit("fresh")
+    for name in ("old", "pinned"):
+        upstream.delete_ref(f"refs/heads/{name}")
+    await mirrored.fetch()
+    upstream.delete_ref("refs/heads/fresh")
+    await mirrored.fetch()
+    await mirrored.repositories.maintain(PROJECT)
+    with pytest.raises(RefNotFound):
+        await mirrored.repositories.describe(PROJECT, old)
+    assert (await mirrored.repositories.describe(PROJECT, pinned)).commit == pinned
+    assert (await mirrored.repositories.describe(PROJECT, fresh)).commit == fresh
+    assert time.time() - (mirrored.path / "arena.collected").stat().st_mtime < 60
+    mirrored.check()
 
 
 async def test_the_lock_of_a_fetch_is_free_afterwards(mirrored: Mirrored, upstream: Upstream) -> None:

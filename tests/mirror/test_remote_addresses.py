@@ -89,7 +89,7 @@ async def test_loopback_is_refused_by_default(mirrored: Mirrored) -> None:
 
 
 async def test_a_name_that_flips_is_refused_at_the_next_fetch(mirrored: Mirrored) -> None:
-    """Addresses are checked each time, so a name that led to an allowed address yesterday is refused when it leads elsewhere today."""
+    """Addresses are checked each time, so a name that led to an allowed address yesterday is refused when it leads elsewhere today (gogs/gogs#8324, go-gitea/gitea#14984)."""
     addresses = {"git.example.test": ["127.0.0.1"]}
     mirrored.start(names=addresses)
     mirrored.aim(mirrored.remote.url.replace("localhost", "git.example.test"))
