@@ -227,6 +227,15 @@ class Snapshots:
         path = self._volume.head_file(project)
         await self._blocking(f"record the head of project '{project.name}'", partial(_write_head, path, commit))
 
+    async def forget_head(self, project: ProjectKey) -> None:
+        """Remove the HEAD file, since the project has no head any more; its snapshot becomes one of those that retention may take. Idempotent.
+
+        Raises:
+            StorageFailed: the content volume cannot be written; the old HEAD stays.
+        """
+        path = self._volume.head_file(project)
+        await self._blocking(f"forget the head of project '{project.name}'", partial(path.unlink, missing_ok=True))
+
     async def head(self, project: ProjectKey) -> str | None:
         """Return the commit in the HEAD file; None when there is none.
 

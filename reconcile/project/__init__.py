@@ -3,8 +3,9 @@
 Owns what both kinds of project have in common. What a repository, a mirror and a snapshot are belongs to `gitops`.
 """
 
+from gitops.errors import StorageFailed
 from reconcile.cluster.port import ARENA_PROJECT, ResourceKind
-from reconcile.errors import Stalled
+from reconcile.errors import Stalled, Waiting
 from reconcile.kinds.names import PROJECT_FINALIZER
 from reconcile.kinds.not_supported import unsupported_fields
 from reconcile.kinds.reasons import ProjectReason
@@ -34,8 +35,11 @@ class ProjectReconciler:
         if fields:
             raise Stalled(ProjectReason.NOT_SUPPORTED, f"not supported yet: {', '.join(fields)}")
         await scope.add_finalizer(PROJECT_FINALIZER)
-        if project.spec.hosted is not None:
-            return await look_at_hosted(project, project.spec.hosted)
-        if project.spec.external is not None:
-            return await look_at_external(project, project.spec.external)
+        try:
+            if project.spec.hosted is not None:
+                return await look_at_hosted(project, project.spec.hosted)
+            if project.spec.external is not None:
+                return await look_at_external(project, project.spec.external)
+        except StorageFailed as error:
+            raise Waiting(ProjectReason.STORAGE_FAILED, error.message, LOOK_AGAIN, hint=error.hint) from error
         raise Stalled(ProjectReason.INVALID_SPEC, "a project has exactly one of spec.hosted and spec.external")

@@ -30,13 +30,13 @@ from reconcile.runtime.conditions import timestamp
 from reconcile.runtime.reconciler import Done, Result
 
 FETCH_FAILED = "FetchFailed"
-_OF_THE_REMOTE = ("head", "defaultBranch", "refs", "lastFetchTime", "nextFetchTime", "fetchFailure", "credentialsVersion")
+_OF_THE_REMOTE = ("defaultBranch", "refs", "lastFetchTime", "nextFetchTime", "fetchFailure", "credentialsVersion")
 
 
 async def look_at_external(project: ProjectScope, external: External) -> Result:
     """Fetch the remote if it is due, and see to it that the default branch's tip is exported.
 
-    Ready stays True while a head is exported; FetchFailed says that it is not the newest.
+    Ready stays True while a head is exported; FetchFailed says that it may be old.
 
     Raises:
         Stalled: the spec cannot be carried out.
@@ -74,9 +74,9 @@ async def _be_of(project: ProjectScope, external: External) -> None:
         raise Waiting(ProjectReason.PROJECT_IN_USE, f"waiting for runs of {known} to have their files: {', '.join(waiting[:10])}", LOOK_AGAIN)
     await project.world.repositories.remove(project.project)
     crash_point("remote.forgotten")
+    await forget_head(project)
     for field in _OF_THE_REMOTE:
         project.status.pop(field, None)
-    forget_head(project)
     project.status["conditions"] = [c for c in project.status.get("conditions", []) if c["type"] != FETCH_FAILED]
     project.status["repositoryURL"] = external.url
     await project.scope.save()
@@ -162,7 +162,7 @@ async def _take_head(project: ProjectScope) -> SourceProblem | None:
         await project.world.repositories.maintain(key)
     except SourceProblem as problem:
         if problem.reason == ProjectReason.REMOTE_EMPTY or (status.get("head") or {}).get("ref") != branch:
-            forget_head(project)
+            await forget_head(project)
         return problem
     except FAILURES as error:
         return problem_of(error)
@@ -204,7 +204,7 @@ def _outcome(project: ProjectScope, problem: SourceProblem | None) -> Result:
     head = status.get("head")
     if head:
         message = f"{head['ref'].removeprefix(BRANCHES)} is {head['commit'][:12]}"
-        stale = f", but not the newest: {said['reason']}, see {FETCH_FAILED}" if said["status"] == "True" else ""
+        stale = f", which may be old: {said['reason']}, see {FETCH_FAILED}" if said["status"] == "True" else ""
         return Done(ProjectReason.SUCCEEDED, message + stale, look_again=planned)
     if said["reason"] == ProjectReason.INVALID_SPEC:
         raise Stalled(ProjectReason.INVALID_SPEC, said["message"])

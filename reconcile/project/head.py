@@ -53,8 +53,9 @@ async def show_refs(project: ProjectScope) -> None:
     project.status["refs"] = {"branches": refs.branches, "tags": refs.tags, "newest": newest}
 
 
-def forget_head(project: ProjectScope) -> None:
-    """Show no head: there is no commit, or none any more."""
+async def forget_head(project: ProjectScope) -> None:
+    """Show no head, in the status and beside the snapshots: there is no commit, or none any more."""
+    await project.world.snapshots.forget_head(project.project)
     project.status.pop("head", None)
     project.status["display"].pop("head", None)
 

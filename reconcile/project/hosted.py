@@ -6,7 +6,7 @@ What a repository is belongs to `gitops`; what becomes of its head is `head.py`'
 from collections.abc import Mapping
 from typing import Any
 
-from gitops.errors import SeedFailed, SnapshotUnexportable, StorageFailed
+from gitops.errors import SeedFailed, SnapshotUnexportable
 from reconcile.adoption import adopt_retained
 from reconcile.cluster.port import CONFIG_MAP
 from reconcile.errors import NotFound, Stalled, Waiting
@@ -37,8 +37,6 @@ async def look_at_hosted(project: ProjectScope, hosted: Hosted) -> Result:
         return await _sync(project, hosted)
     except SnapshotUnexportable as error:
         raise Stalled(ProjectReason.SNAPSHOT_UNEXPORTABLE, error.message, hint=error.hint) from error
-    except StorageFailed as error:
-        raise Waiting(ProjectReason.STORAGE_FAILED, error.message, LOOK_AGAIN, hint=error.hint) from error
 
 
 async def _sync(project: ProjectScope, hosted: Hosted) -> Result:
@@ -50,7 +48,7 @@ async def _sync(project: ProjectScope, hosted: Hosted) -> Result:
         head = await _seed(project, hosted.seed.config_map)
     project.answer_request()
     if head is None:
-        forget_head(project)
+        await forget_head(project)
         raise Waiting(ProjectReason.REPOSITORY_EMPTY, f"no commit yet: git push {project.status['repositoryURL']} HEAD:{DEFAULT_BRANCH}", LOOK_AGAIN)
     if await export_head(project, f"{BRANCHES}{DEFAULT_BRANCH}", head):
         project.status["lastFetchTime"] = timestamp(project.scope.clock.now())

@@ -84,9 +84,7 @@ async def pin_commit(run: RunScope) -> None:
     if resolved.ambiguous:
         await run.scope.event("Normal", EventReason.AMBIGUOUS_REF, f"'{ref}' names more than one ref; as git does, {resolved.ref} was taken")
     if stale:
-        await run.scope.event(
-            "Warning", EventReason.STALE_SOURCE, f"'{ref}' is {resolved.commit[:12]} in the mirror, which is not the newest: {stale}"
-        )
+        await run.scope.event("Warning", EventReason.STALE_SOURCE, f"'{ref}' is {resolved.commit[:12]} in the mirror, which may be old: {stale}")
     await run.world.repositories.pin(run.project, run.uid, resolved.commit)
     crash_point("pin.ref_written")
     path = run.world.volume.snapshot(run.project, resolved.commit)

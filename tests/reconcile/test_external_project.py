@@ -412,7 +412,7 @@ class TestWhoseMirror:
         await patch(world, {"external": {"url": OTHER_URL}})
         found = await project(world)
         assert (condition(found)["reason"], "head" in found["status"], "lastFetchTime" in found["status"]) == ("RemoteUnreachable", False, False)
-        assert not await world.repositories.exists(world.project)
+        assert (await world.repositories.exists(world.project), await world.snapshots.head(world.project)) == (False, None)
         assert await world.events("RemoteReplaced")
         world.remotes.failure = None
         world.remotes.upstream(OTHER_URL).commit(files={**FILES, "other": b"x"})
@@ -432,7 +432,7 @@ class TestWhoseMirror:
         assert await world.repositories.exists(world.project)
         world.remotes.failure = GONE
         await world.external_project(files=None, url=url)
-        assert not await world.repositories.exists(world.project)
+        assert (await world.repositories.exists(world.project), await world.snapshots.head(world.project)) == (False, None)
 
     async def test_a_deleted_project_takes_its_mirror_along(self, world: World) -> None:
         """Nothing is retained: the remote has it all."""

@@ -270,3 +270,12 @@ async def test_the_head_file(project: ProjectKey, snapshots: Snapshots, volume: 
     assert await snapshots.head(project) == "b" * 64
     with pytest.raises(UnsafeName):
         await snapshots.set_head(project, "main")
+
+
+async def test_a_head_that_is_forgotten(project: ProjectKey, snapshots: Snapshots) -> None:
+    """There is none then, and forgetting it again, or one that never was, is nothing."""
+    await snapshots.forget_head(project)
+    await snapshots.set_head(project, "a" * 40)
+    for _ in range(2):
+        await snapshots.forget_head(project)
+        assert await snapshots.head(project) is None
