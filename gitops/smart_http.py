@@ -14,11 +14,11 @@ from typing import Any, Final
 import structlog
 from starlette.datastructures import Headers
 
+from gitops.advertisements import Advertisements
 from gitops.content import ProjectKey
 from gitops.errors import Forbidden, GitError, RepositoryBusy, Unauthenticated, UnknownProject, UnsafeName
 from gitops.exchange import ClientStalled, Exchange, Send
-from gitops.fetches import FETCH_SETTINGS, advertise, upload_pack
-from gitops.push_policy import receive_settings
+from gitops.fetches import upload_pack
 from gitops.pushes import Pushes
 from gitops.repositories import Repositories
 from gitops.request_body import BodyLimits, BodyMalformed, BodyStalled, BodyTooLarge, ClientGone, Receive, RequestBody
@@ -99,6 +99,7 @@ class SmartHTTP:
         self._limits = limits or ServerLimits()
         self._repositories = repositories
         self._authorize = authorize
+        self._advertisements = Advertisements(repositories)
         self._pushes = Pushes(repositories, on_change, self._limits)
         shared = {"per_key": self._limits.per_repository, "waiting": self._limits.waiting}
         self._fetch_slots = Slots(total=self._limits.fetches, **shared)
@@ -144,10 +145,10 @@ class SmartHTTP:
                 await upload_pack(exchange, body, self._repositories.volume.repository(access.project), request.protocol)
 
     async def _discover(self, exchange: Exchange, request: _Request, access: Access) -> None:
-        repository = self._repositories.volume.repository(access.project)
-        settings = receive_settings(access.policy) if request.service == RECEIVE else FETCH_SETTINGS
-        async with self._fetch_slots.hold(access.project, wait_s=self._limits.wait_s):
-            refs = await advertise(repository, request.service, settings, request.protocol)
+        refs = await self._advertisements.recall(access, request.service, request.protocol)
+        if refs is None:
+            async with self._fetch_slots.hold(access.project, wait_s=self._limits.wait_s):
+                refs = await self._advertisements.ask(access, request.service, request.protocol)
         exchange.expect(f"application/x-{request.service}-advertisement")
         await exchange.write(refs)
         await exchange.finish()
