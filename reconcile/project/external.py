@@ -54,9 +54,10 @@ async def look_at_external(project: ProjectScope, external: External) -> Result:
     interval, now = parse_duration(external.poll_interval), project.scope.clock.now()
     missing = not await project.world.repositories.exists(project.project)
     want = Want(project.scope.generation, project.requested, secret_version(secret), missing)
-    if is_due(project.status, want, interval, now):
+    due = is_due(project.status, want, interval, now)
+    if due:
         await _fetch(project, external, secret, now)
-    return _outcome(project, await _take_head(project))
+    return _outcome(project, await _take_head(project, tidy=due))
 
 
 async def _be_of(project: ProjectScope, external: External) -> None:
@@ -149,17 +150,21 @@ async def _tell(project: ProjectScope, external: External, state: MirrorState, *
         await project.scope.event("Warning", EventReason.REFS_SKIPPED, f"not mirrored: {describe_names(state.skipped)}")
 
 
-async def _take_head(project: ProjectScope) -> SourceProblem | None:
-    """Export the default branch's tip as the mirror has it; return what keeps it from being the head."""
-    status, key = project.status, project.project
+async def _take_head(project: ProjectScope, *, tidy: bool) -> SourceProblem | None:
+    """Export the default branch's tip as the mirror has it; return what keeps it from being the head.
+
+    `tidy`: see to retention and packs too. Once a fetch will do: between two of them a mirror makes no work, and a hundred projects make many passes.
+    """
+    status = project.status
     if "lastFetchTime" not in status:
         return None
     try:
         branch = f"{BRANCHES}{status['defaultBranch']}" if "defaultBranch" in status else ""
         commit = await _tip(project, branch)
         await export_head(project, branch, commit)
-        await prune_snapshots(project, commit)
-        await project.world.repositories.maintain(key)
+        if tidy:
+            await prune_snapshots(project, commit)
+            await project.world.repositories.maintain(project.project)
     except SourceProblem as problem:
         if problem.reason == ProjectReason.REMOTE_EMPTY or (status.get("head") or {}).get("ref") != branch:
             await forget_head(project)
