@@ -11,6 +11,7 @@ from email.utils import parsedate_to_datetime
 from gitops.errors import RemoteCause, RemoteFailed, StorageFailed
 from gitops.push_policy import FSCK_FAULT, VOLUME_TROUBLES
 from gitops.remote import Remote
+from gitops.tree_names import shown
 
 LONGEST_RETRY_S = 86400.0
 SERVER_ERRORS = 500
@@ -107,7 +108,7 @@ def fetch_failure(remote: Remote, said: str) -> RemoteFailed | StorageFailed:
     return failed(
         remote,
         RemoteCause.PROTOCOL,
-        f"what the host sends breaks off or is no git ({last[:300]})",
+        f"what the host sends breaks off or is no git ({shown(last)})",
         hint="the fetch is tried again; check the host when this stays",
     )
 

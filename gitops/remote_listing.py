@@ -20,6 +20,7 @@ from gitops.remote_addresses import Address, AddressPolicy, Resolve
 from gitops.remote_connection import KeptConnections, Origin
 from gitops.remote_failures import failed
 from gitops.remote_session import RemoteSession
+from gitops.tree_names import shown
 from gitops.uninterrupted import UninterruptedThreads
 
 if TYPE_CHECKING:
@@ -105,6 +106,6 @@ def _list(session: RemoteSession, remote: Remote, prefixes: Sequence[bytes]) -> 
     except RemoteFailed:
         raise
     except Exception as error:  # dulwich meets what is no git with whatever error comes up first
-        words = f"what answers there does not speak git ({str(error)[:200] or type(error).__name__})"
+        words = f"what answers there does not speak git ({shown(str(error)) or type(error).__name__})"
         raise failed(remote, RemoteCause.PROTOCOL, words, hint="check that spec.external.url names a git repository") from error
     return Listing(refs, head if head.startswith("refs/heads/") else "", format_name, session.base_url, session.address)

@@ -1,5 +1,6 @@
 """Each way in which a remote fails: what is said, and that the mirror recovers without help."""
 
+import asyncio
 import os
 import socket
 import ssl
@@ -10,6 +11,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import trustme
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from foundation.clock import Clock, FakeClock
 from gitops.errors import RemoteCause, RemoteFailed
@@ -19,6 +22,7 @@ from tests.mirror.https_host import NAMES, HttpsHost, Upstream, free_port
 from tests.mirror.misbehaving_host import ADVERTISEMENT, MisbehavingHost, Request, answer, misbehaving, through
 
 GIT = b"User-Agent: git/2"
+GOOD_HEAD = f"HTTP/1.1 200 OK\r\nContent-Type: {ADVERTISEMENT}\r\n\r\n".encode()
 SECRET = "s3cr3t-of-the-reader"
 
 
@@ -333,6 +337,17 @@ class TestProtocol:
         failure = await mirrored.aim(liar.url("team/x")).failure()
         assert failure.cause is RemoteCause.PROTOCOL
         assert "spec.external.url" in failure.hint
+
+    @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(
+        garbage=st.binary(max_size=300),
+        form=st.sampled_from((b"%b", b"HTTP/1.1 200 OK\r\n%b", GOOD_HEAD + b"%b", GOOD_HEAD + b"000eversion 2\n%b0000")),
+    )
+    def test_whatever_answers_there(self, mirrored: Mirrored, liar: MisbehavingHost, garbage: bytes, form: bytes) -> None:
+        """Any bytes at all lead to a failure with a cause, never to another error, and never to a mirror."""
+        liar.behaviour = lambda _: [form % garbage]
+        failure = asyncio.run(mirrored.aim(liar.url("team/x")).failure())
+        assert failure.message.isprintable()
 
     async def test_a_listing_that_breaks_off(self, mirrored: Mirrored, upstream: Upstream, host: HttpsHost, liar: MisbehavingHost) -> None:
         """Half a list of refs is no list: branches that it does not name are not pruned."""

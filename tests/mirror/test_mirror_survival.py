@@ -1,6 +1,7 @@
 """What a fetch that died leaves behind, what it holds while it lives, and that neither stops the next one."""
 
 import asyncio
+import contextlib
 import fcntl
 import os
 import signal
@@ -71,9 +72,42 @@ async def until(condition: Callable[[], object], what: str) -> None:
         await asyncio.sleep(0.01)
 
 
+def holders(file: Path) -> list[int]:
+    """Return the processes that have a file open."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if any(link.readlink() == file for link in (process / "fd").iterdir()):
+                found.append(int(process.name))
+    return found
+
+
 def is_receiving(mirrored: Mirrored) -> bool:
     """Say whether a part of a pack is there."""
     return any(path.stat().st_size > 30_000 for path in mirrored.path.glob("objects/pack/tmp_pack_*"))
+
+
+async def test_git_runs_in_a_fence(mirrored: Mirrored, stalling: MisbehavingHost, upstream: Upstream) -> None:
+    """Each process of a fetch has the limits of a fetch, a session of its own, and an environment that holds nothing of ours."""
+    fetching = asyncio.create_task(mirrored.aim(stalling.url(upstream.name)).fetch())
+    await until(lambda: is_receiving(mirrored), "half a pack")
+    processes = [Path(f"/proc/{pid}") for pid in holders(mirrored.path / FETCH_LOCK) if pid != os.getpid()]
+    assert {(path / "comm").read_text().strip() for path in processes} >= {"git", "git-remote-http"}
+    for path in processes:
+        limits = (path / "limits").read_text()
+        for name, value in (
+            ("Max file size", mirrored.limits.pack_bytes),
+            ("Max address space", mirrored.limits.memory_bytes),
+            ("Max open files", mirrored.limits.open_files),
+        ):
+            assert next(line for line in limits.splitlines() if line.startswith(name)).split()[3:5] == [str(value)] * 2, (path, name)
+        assert os.getsid(int(path.name)) not in {0, os.getsid(0)}
+        names = {entry.partition(b"=")[0] for entry in (path / "environ").read_bytes().split(b"\0")}
+        assert not names & {b"PYTEST_CURRENT_TEST", b"SHELL", b"https_proxy"}
+    fetching.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await fetching
+    assert all(pid == os.getpid() for pid in holders(mirrored.path / FETCH_LOCK))
 
 
 @pytest.mark.slow
