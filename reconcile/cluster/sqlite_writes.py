@@ -110,9 +110,10 @@ class Verbs:
             return old
         if "deletionTimestamp" in old["metadata"] and not new["metadata"].get("finalizers"):
             freed: deque[str] = deque()
-            self._remove(kind, row, new, freed)
+            stored = old["metadata"]["resourceVersion"]
+            self._remove(kind, row, old, freed)  # as it was last stored: nobody hears of what this write made of it
             self._cascade(freed)
-            return new
+            return {**new, "metadata": {**new["metadata"], "resourceVersion": stored}}
         new = self._replace(kind, row, old, new)
         if not is_same(new["metadata"].get("ownerReferences"), old["metadata"].get("ownerReferences")):
             self._collect_if_orphaned(kind, new)

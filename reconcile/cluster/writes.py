@@ -231,7 +231,7 @@ def _deletion_problems(metadata: Object, old: Object | None) -> list[FieldError]
 
 def _put_status(obj: Object, status: Any) -> None:
     obj.pop("status", None)
-    if status:
+    if status is not None:
         obj["status"] = status
 
 
