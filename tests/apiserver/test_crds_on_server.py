@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,6 +109,20 @@ async def test_applying_twice_changes_nothing(cluster: KubeCluster, control_plan
     said = {line.rpartition(" ")[2] for line in second.stdout.splitlines()}
     assert said == {"serverside-applied" if options else "unchanged"}
     assert [(await cluster.list(KINDS[kind])).items for kind in CATALOG] == before
+
+
+@KUBECTL
+@pytest.mark.parametrize("options", [pytest.param((), id="client side"), pytest.param(("--server-side", "--force-conflicts"), id="server side")])
+def test_applying_the_crds_twice_changes_nothing(control_plane: ControlPlane, options: tuple[str, ...]) -> None:
+    """The files of manifests/crds are taken by `kubectl apply`, and the second time nothing changes and nothing is warned of."""
+    command = ("apply", *options, "-f", str(Path(__file__).parents[2] / "manifests/crds"))
+    assert control_plane.kubectl(*command).returncode == 0
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    before = {each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in control_plane.json(path)["items"]}
+    second = control_plane.kubectl(*command)
+    assert (second.returncode, second.stderr) == (0, "")
+    assert {line.rpartition(" ")[2] for line in second.stdout.splitlines()} == {"serverside-applied" if options else "unchanged"}
+    assert {each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in control_plane.json(path)["items"]} == before
 
 
 def described(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
