@@ -256,3 +256,43 @@ def test_git_itself_is_the_second_line() -> None:
     settings = receive_settings(PushPolicy())
     assert settings["receive.denyNonFastForwards"] == settings["receive.denyDeletes"] == "true"
     assert [value for key, value in settings.items() if key.startswith("receive.hideRefs")] == ["refs", "!refs/heads/main"]
+
+
+@pytest.mark.parametrize(
+    ("ref", "main_only", "any_ref"),
+    [
+        pytest.param(b"refs/heads/main", True, True, id="main"),
+        pytest.param(b"refs/heads/dev/x", False, True, id="another branch"),
+        pytest.param(b"refs/tags/v1", False, True, id="a tag"),
+        pytest.param(b"refs/arena/runs/u1", False, False, id="a pin"),
+        pytest.param(b"refs/notes/commits", False, False, id="notes"),
+        pytest.param(b"HEAD", False, False, id="HEAD"),
+    ],
+)
+def test_which_refs_are_hosted(ref: bytes, *, main_only: bool, any_ref: bool) -> None:
+    """A project hosts main alone, or branches and tags; nothing else, and never a pin."""
+    assert (PushPolicy().hosts(ref), PushPolicy(refs="any").hosts(ref)) == (main_only, any_ref)
+    refusal = refuse_commands([RefCommand(ZERO, ONE, ref)], PushPolicy(refs="any"))
+    assert (refusal is None) == any_ref
+
+
+@pytest.mark.parametrize(
+    ("cause", "said", "words"),
+    [
+        pytest.param("non-fast-forward", "", "cannot replace 'dev': commits would be lost", id="not a fast-forward"),
+        pytest.param("failed to update ref", "", "cannot move 'dev': it was moved meanwhile", id="a lost race"),
+        pytest.param(
+            "failed to update ref",
+            "error: cannot lock ref 'refs/heads/dev': 'refs/heads/dev/x' exists; cannot create 'refs/heads/dev'",
+            "cannot create 'dev': 'dev/x' exists",
+            id="a directory of refs",
+        ),
+        pytest.param("missing necessary objects", "", "cannot move 'dev': it needs objects", id="missing objects"),
+    ],
+)
+def test_ref_that_did_not_move_is_explained(cause: str, said: str, words: str) -> None:
+    """What git says of one ref in two words becomes a line with the remedy."""
+    lines, unpack = explain_report({"unpack": "ok", "refs/heads/dev": cause, "refs/heads/main": "ok"}, [said], PushPolicy(refs="any"))
+    assert (len(lines), unpack) == (1, "")
+    assert words in lines[0]
+    assert "; " in lines[0]
