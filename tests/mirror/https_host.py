@@ -7,6 +7,7 @@ tests, each with repositories of its own.
 import contextlib
 import os
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -202,9 +203,10 @@ class HttpsHost:
         self._await()
 
     def stop(self) -> None:
-        """End both."""
+        """End both, with the children of fcgiwrap, which outlive their parent's SIGTERM."""
         for process in self._processes:
-            process.terminate()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
         for process in self._processes:
             process.wait(DEADLINE_S)
 
