@@ -32,6 +32,8 @@ MAX_LINE_BYTES = 8 * 1024 * 1024
 SILENCE_S = 75.0
 """A watch that says nothing for so long is dead: the server sends a bookmark every minute."""
 
+SIGN_IN_S = 60.0
+"""A plugin of a kubeconfig may ask somebody over the network, not a person."""
 MAX_IN_FLIGHT = 16
 """Requests at once, watches apart: a burst of reconciles must not become a burst of TLS handshakes, or use up our share of the server."""
 
@@ -190,8 +192,15 @@ class Session:
             if self._closed:
                 raise StoreUnavailable("cannot ask the API server: the connection is closed")
             if self._connection is None or self._connection is instead_of:
-                self._connection = await self._renewed(await self._access(), self._connection)
+                self._connection = await self._renewed(await self._signed_in(), self._connection)
             return self._connection
+
+    async def _signed_in(self) -> Configuration:
+        try:
+            async with asyncio.timeout(SIGN_IN_S):
+                return await self._access()
+        except TimeoutError as error:
+            raise Unauthorized(f"cannot sign in to the API server: reading the credentials took more than {SIGN_IN_S:.0f} s") from error
 
     async def _renewed(self, configuration: Configuration, before: _Connection | None) -> _Connection:
         """Keep the open sockets unless the way to the server, or the certificate that we show, has changed."""
