@@ -8,7 +8,7 @@ from typing import Any
 from gitops.content import ContentVolume, ProjectKey
 from gitops.repositories import Repositories
 from gitops.snapshots import Snapshots
-from reconcile.cluster.port import ARENA_PROJECT
+from reconcile.cluster.port import ARENA_PROJECT, Object
 from reconcile.errors import Conflict
 from reconcile.kinds.names import REQUESTED_SYNC, request_of
 from reconcile.kinds.project import ArenaProjectSpec
@@ -74,11 +74,17 @@ class ProjectScope:
         """Take in the annotations that were stamped during a long step, so that what came of it can be written; the draft is kept.
 
         Raises:
-            Conflict: the spec has changed, or the object is another one: begin again.
+            Conflict: the spec has changed, another controller has written the status, or the object is another one: begin again.
             NotFound: the object is gone.
         """
         fresh = await self.scope.cluster.get(ARENA_PROJECT, self.project.namespace, self.project.name)
-        seen = self.scope.obj["metadata"]
-        if (fresh["metadata"]["uid"], fresh["metadata"]["generation"]) != (seen["uid"], seen["generation"]):
+        seen = self.scope.obj
+        if _basis(fresh) != _basis(seen):
             raise Conflict(ARENA_PROJECT.kind, self.project.namespace, self.project.name)
         self.scope.obj = fresh
+
+
+def _basis(project: Object) -> tuple[str, int, Any]:
+    """Return what a pass decides by and would overwrite."""
+    metadata = project["metadata"]
+    return metadata["uid"], metadata["generation"], project.get("status") or {}

@@ -153,6 +153,22 @@ class TestFetching:
         assert (await project(world))["status"]["lastHandledSync"] == "second"
         assert len(world.remotes.fetched) == 3
 
+    async def test_two_controllers_overwrite_nothing(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What one that was overtaken during its fetch has found is dropped, and the status stays as the other wrote it."""
+        await world.external_project()
+        other, fetch = world.beside(), world.remotes.fetch
+
+        async def overtaken(*arguments: Any) -> Any:
+            await other.look(ARENA_PROJECT, "src")
+            world.remotes.failure = GONE
+            return await fetch(*arguments)
+
+        await request_sync(world, "now")
+        with monkeypatch.context() as during:
+            during.setattr(world.remotes, "fetch", overtaken)
+            found = await project(world)
+        assert ("fetchFailure" in found["status"], found["status"]["lastHandledSync"], len(other.remotes.fetched)) == (False, "now", 1)
+
     async def test_a_suspended_project_is_not_fetched(self, world: World) -> None:
         """Suspend stops fetches, also requested ones; the head stays, and what was asked for is done when the project is resumed."""
         await world.external_project()
