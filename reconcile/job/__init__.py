@@ -61,8 +61,6 @@ class JobReconciler:
 
     async def _start(self, scope: Pass, runs: JobRuns, spec: ArenaJobSpec) -> Stalled | None:
         """Start the runs that are due; return what keeps pushes from starting any, which is said when all else is done."""
-        if not scope.status.get("lastRunRef") or (spec.on_push is not None and "lastPush" not in scope.status):
-            await runs.refresh()  # what a job does at first sight is decided by what the store holds
         await self._start_first(scope, runs)
         await self._start_requested(scope, runs)
         if spec.on_push is not None:
@@ -81,7 +79,10 @@ class JobReconciler:
 
     async def _start_first(self, scope: Pass, runs: JobRuns) -> None:
         """Start the run of first sight. It is due only while no run of this job was ever made: pruning or deleting runs starts none."""
-        if not scope.status.get("lastRunRef") and not runs.all:
+        if scope.status.get("lastRunRef") or runs.all:
+            return
+        await runs.refresh()
+        if not runs.all:
             await runs.start(first_cause(), trigger="Manual")
 
     async def _start_requested(self, scope: Pass, runs: JobRuns) -> None:

@@ -96,12 +96,12 @@ class WatchedRefs:
             return Watched(name, commit, known["commit"], known["count"])
         if matches_any(self._scope.status.get("watchedBranches", []), name.removeprefix(BRANCHES)):
             return Watched(name, commit, await self._fork_point(name, commit, default), 0)
-        first = self._first_commit()
+        first = await self._first_commit()
         if first is None:
             return None
         return Watched(name, commit, first if first and own and own.ref == name else commit, 0)
 
-    def _first_commit(self) -> str | None:
+    async def _first_commit(self) -> str | None:
         """Return the commit that the job's first run pinned: that run counts as its commit's run. "" when what is there now counts as seen.
 
         That is so where every run is gone, or was refused before it pinned a commit: neither removing a run nor refusing one starts another. And
@@ -109,6 +109,7 @@ class WatchedRefs:
         """
         if "lastPush" in self._scope.status:
             return ""
+        await self._runs.refresh()
         pinned = [str(run["status"]["source"]["commit"]) for run in self._runs.all if (run.get("status") or {}).get("source")]
         if pinned:
             return pinned[0]
