@@ -14,10 +14,6 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 _PORTION_BYTES = 64 * 1024
 _FREE_INFLATION_BYTES = 1 << 20
 _GZIP = 31
-# Where much flows, but in small portions, the server gets two milliseconds to collect: a few large portions cost a fraction of many small ones.
-_FLOW_BYTES = 16 * 1024
-_LARGE_BYTES = 192 * 1024
-_GATHER_S = 0.002
 
 
 class BodyTooLarge(Exception):
@@ -62,12 +58,9 @@ class RequestBody:
         Raises:
             BodyTooLarge, BodyMalformed, BodyStalled, ClientGone: as they say; iteration ends there.
         """
-        data = b""
         while not self.complete:
-            if _FLOW_BYTES <= len(data) < _LARGE_BYTES:
-                await asyncio.sleep(_GATHER_S)
             message = await self._next()
-            data = message.get("body", b"")
+            data: bytes = message.get("body", b"")
             self.received_bytes += len(data)
             for portion in self._inflate(data):
                 self.body_bytes += len(portion)
