@@ -10,7 +10,7 @@ import io
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from urllib.parse import urljoin, urlsplit
 
@@ -130,22 +130,22 @@ class RemoteSession(threading.Event):
         return target
 
     def _exchange(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Answer:
-        try:
+        with self._explained():
             kept = self._kept.take(self._origin, self._addresses)
             if kept is not None:
                 # A host may close an idle connection at any moment, also this one.
                 with contextlib.suppress(ConnectionError, ssl.SSLEOFError):
                     return self._send(kept, method, url, headers, body)
             return self._send(self._connected(), method, url, headers, body)
-        except RemoteFailed:
-            raise
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Say what the errors of a connection mean."""
+        try:
+            yield
         except ssl.SSLCertVerificationError as error:
+            hint = "check ca.crt in the Secret" if self._origin.ca_certificates else "put the certificate of its authority into the Secret, as ca.crt"
             words = f"the host's certificate is not trusted ({error.verify_message})"
-            hint = (
-                "put the certificate of its authority into the Secret, as ca.crt"
-                if not self._origin.ca_certificates
-                else "check ca.crt in the Secret"
-            )
             raise failed(self._remote, RemoteCause.CERTIFICATE, words, hint=hint) from error
         except TimeoutError as error:
             raise failed(self._remote, RemoteCause.TIMED_OUT, "the host does not answer in time", hint="check the host and the network") from error
@@ -190,10 +190,8 @@ class RemoteSession(threading.Event):
             if connection.sock is not None:
                 connection.sock.settimeout(self._limits.listing_s)
             parts = urlsplit(url)
-            sent = {name: value for name, value in headers.items() if name.lower() != "authorization"}
             authorization = self._remote.credentials.authorization
-            if authorization is not None:
-                sent["Authorization"] = authorization
+            sent = {**headers, "Authorization": authorization} if authorization is not None else headers
             connection.request(method, f"{parts.path}?{parts.query}" if parts.query else parts.path, body, sent)
             # Closed in any case: a body of known length does not end by itself, and until then the connection takes no other request.
             with contextlib.closing(connection.getresponse()) as response:
