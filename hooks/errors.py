@@ -21,3 +21,11 @@ class Refused(ArenaError):
 
 class SenderGone(Exception):
     """The sender closed the connection before its body's end: there is nobody to answer."""
+
+
+class ReviewUnreadable(ArenaError):
+    """What was sent is no AdmissionReview that can be answered."""
+
+
+class CertificateUnavailable(ArenaError):
+    """There is no certificate to serve with, for now: what is served meanwhile stays as it is."""
