@@ -1,6 +1,6 @@
 """How API servers are told of the webhook: its ValidatingWebhookConfiguration, and whom they are to trust.
 
-Owns what is sent to the webhook and what never is (docs/adr/0007). Must not know how certificates are made.
+Owns what is sent to the webhook and what never is (docs/adr/0010). Must not know how certificates are made.
 """
 
 import base64

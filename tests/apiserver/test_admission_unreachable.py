@@ -1,4 +1,4 @@
-"""What an API server refuses while our webhook cannot be reached, and what it never refuses (docs/adr/0007)."""
+"""What an API server refuses while our webhook cannot be reached, and what it never refuses (docs/adr/0010)."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
