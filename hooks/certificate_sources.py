@@ -90,14 +90,14 @@ class MountedCertificates:
         return await anyio.to_thread.run_sync(self._read)
 
     def _read(self) -> Certificate:
+        authorities = self._folder / AUTHORITIES
         try:
             chain, key = ((self._folder / name).read_bytes() for name in (CHAIN, KEY))
+            return Certificate(chain, key, authorities.read_bytes() if authorities.is_file() else b"")
         except OSError as error:
             raise CertificateUnavailable(
                 f"cannot read the certificate in '{self._folder}': {error.strerror}", hint=f"mount a Secret with {CHAIN} and {KEY} there"
             ) from error
-        authorities = self._folder / AUTHORITIES
-        return Certificate(chain, key, authorities.read_bytes() if authorities.is_file() else b"")
 
 
 def _decoded(data: Mapping[str, str]) -> dict[str, bytes]:
