@@ -1,0 +1,10 @@
+"""From a run to its worker Job: pure, no I/O.
+
+`job` holds what every worker gets, `pods` what a cluster adds to it, `overrides` what an ArenaJob's author lays over the pods.
+"""
+
+from reconcile.worker_job.errors import OverridesRefused
+from reconcile.worker_job.job import WorkerSpec, worker_job, worker_job_name
+from reconcile.worker_job.pods import ClusterPods, SecretValue
+
+__all__ = ["ClusterPods", "OverridesRefused", "SecretValue", "WorkerSpec", "worker_job", "worker_job_name"]

@@ -1,0 +1,144 @@
+"""The worker Job of a run, as a cluster and the local job runner get it.
+
+Owns the names that every worker's container sees: mount points and environment. What runs it reads only the Job.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from engine import worker_settings
+from reconcile.kinds.names import RUN_LABEL
+from reconcile.naming import MAX_LABEL, MAX_RUN_NAME, fit, label
+from reconcile.worker_job.overrides import lay_over
+from reconcile.worker_job.pods import CONTENT_VOLUME, ClusterPods, pod_environment, scratch_mount, scratch_volume
+
+SNAPSHOT_MOUNT = "/workspace-content"
+OUTPUT_MOUNT = "/arena-output"
+CONTENT_CLAIM = "arena-content"
+RETRIES_PER_WORKER = 3
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSpec:
+    """What the Job of one run needs to know. Paths are relative to the namespace's subtree of the content volume.
+
+    `pods` is what a cluster's pods get beyond that; None where workers are processes of this machine.
+    """
+
+    run: str
+    namespace: str
+    uid: str
+    api_version: str
+    workers: int
+    image: str
+    content_path: str
+    output_path: str
+    subtree: str
+    verbose: bool
+    ttl_s: int
+    pods: ClusterPods | None = None
+
+
+def worker_job_name(run: str) -> str:
+    """Return the Job's name: a DNS label, so short that its pods' host names are labels too, whatever a hand-written run is called."""
+    return f"{label(run, MAX_RUN_NAME)}-worker"
+
+
+def worker_job(spec: WorkerSpec) -> dict[str, Any]:
+    """Return the batch/v1 Job that works a run's queue (resources.md, "Worker Job").
+
+    Every worker of it pulls from the same queue; an index only gives a worker its name and its own count of failures.
+
+    Raises:
+        OverridesRefused: the pods' overrides would replace something of Arena's, or reach what a worker may not.
+    """
+    owner = {
+        "apiVersion": spec.api_version,
+        "kind": "ArenaRun",
+        "name": spec.run,
+        "uid": spec.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    template = {"metadata": {"labels": _labels(spec)}, "spec": _pod(spec)}
+    if spec.pods:
+        _complete(template["spec"], spec.pods)
+        if spec.pods.overrides:
+            lay_over(template, spec.pods.overrides)
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": worker_job_name(spec.run), "namespace": spec.namespace, "labels": _labels(spec), "ownerReferences": [owner]},
+        "spec": {
+            "parallelism": spec.workers,
+            "completions": spec.workers,
+            "completionMode": "Indexed",
+            **_backoff(spec),
+            "ttlSecondsAfterFinished": spec.ttl_s,
+            "podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]},
+            "template": template,
+        },
+    }
+
+
+def _labels(spec: WorkerSpec) -> dict[str, str]:
+    return {"app.kubernetes.io/name": "arena-worker", RUN_LABEL: fit(spec.run, MAX_LABEL)}
+
+
+def _backoff(spec: WorkerSpec) -> dict[str, int]:
+    if spec.pods and not spec.pods.backoff_by_index:
+        return {"backoffLimit": RETRIES_PER_WORKER * spec.workers}
+    return {"backoffLimitPerIndex": RETRIES_PER_WORKER, "maxFailedIndexes": spec.workers}
+
+
+def _pod(spec: WorkerSpec) -> dict[str, Any]:
+    """Return the pod. No token of its service account, not even of one that the overrides name: what gives a pod a cloud identity brings its own."""
+    return {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": 30,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": 65532,
+            "runAsGroup": 65532,
+            "fsGroup": 65532,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [
+            {
+                "name": "worker",
+                "image": spec.image,
+                "command": ["arena", "worker"],
+                "env": _environment(spec),
+                "securityContext": {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}},
+                "volumeMounts": [
+                    {"name": CONTENT_VOLUME, "mountPath": SNAPSHOT_MOUNT, "subPath": f"{spec.subtree}/{spec.content_path}", "readOnly": True},
+                    {"name": CONTENT_VOLUME, "mountPath": OUTPUT_MOUNT, "subPath": f"{spec.subtree}/{spec.output_path}"},
+                ],
+            },
+        ],
+        "volumes": [{"name": CONTENT_VOLUME, "persistentVolumeClaim": {"claimName": spec.pods.claim if spec.pods else CONTENT_CLAIM}}],
+    }
+
+
+def _complete(pod: dict[str, Any], pods: ClusterPods) -> None:
+    """Add to a pod what a process of this machine has from its surroundings."""
+    (container,) = pod["containers"]
+    container["env"] += pod_environment(pods)
+    container["volumeMounts"].append(scratch_mount())
+    pod["volumes"].append(scratch_volume())
+    # A Service named arena-x would otherwise put ARENA_X_PORT into the worker's environment.
+    pod["enableServiceLinks"] = False
+
+
+def _environment(spec: WorkerSpec) -> list[dict[str, Any]]:
+    values = {
+        worker_settings.RUN_NAME: spec.run,
+        worker_settings.RUN_UID: spec.uid,
+        worker_settings.CONTENT: SNAPSHOT_MOUNT,
+        worker_settings.OUTPUT: OUTPUT_MOUNT,
+    }
+    if spec.verbose:
+        values |= {"LOG_LEVEL": "debug", worker_settings.VERBOSE: "true"}
+    return [{"name": name, "value": value} for name, value in values.items()]
