@@ -96,6 +96,7 @@ class ArenaRunStatus(StatusModel):
 
     phase: Phase | None = Field(None, description="Where the run stands; Succeeded, Failed and Cancelled are final.")
     fetch_request: PathText | None = Field(None, description="The requested-sync that the run asked its project with, before it resolved its ref.")
+    fetch_request_time: Timestamp | None = Field(None, description="When it asked: a fetch that began later answers, too.")
     source: RunSource | None = Field(None, description="The commit that the run executes.")
     snapshot_digest: ShortText | None = Field(None, description="Digest of the snapshot's manifest.")
     queue: RunQueue | None = Field(None, description="The Redis that the run's queue lives on.")

@@ -57,7 +57,10 @@ async def look_at_external(project: ProjectScope, external: External) -> Result:
     due = is_due(project.status, want, interval, now)
     if due:
         await _fetch(project, external, secret, now)
-    return _outcome(project, await _take_head(project, tidy=due))
+    problem = await _take_head(project, tidy=due)
+    if due:
+        await project.catch_up()  # or a repository that is pushed to faster than its head is exported would never answer anybody
+    return _outcome(project, problem)
 
 
 async def _be_of(project: ProjectScope, external: External) -> None:

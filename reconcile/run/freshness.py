@@ -20,6 +20,7 @@ from reconcile.project.identity import BRANCHES, remote_url
 from reconcile.project.problems import FAILURES, SourceProblem, problem_of
 from reconcile.project.remote import find_secret, remote_of
 from reconcile.run.scope import RunScope
+from reconcile.runtime.conditions import timestamp
 
 FRESH = timedelta(seconds=30)
 """A good fetch that began so lately need not be repeated for a branch or tag that the mirror has."""
@@ -62,20 +63,34 @@ async def _is_kept(run: RunScope, commit: str) -> bool:
 
 
 async def _ask(run: RunScope, project: Mapping[str, Any]) -> None:
-    """Ask for a fetch, once, and wait until one is done that began later: the run's request was answered, or one that came after it.
+    """Ask for a fetch, and wait until one is done that began later. Who finds its request undone, as applying an old manifest does, asks again.
 
     `project` must have been read in this pass: an older copy knows nothing of the request, and looks as if none was open.
     """
-    mine, handled = run.status.get("fetchRequest"), project["status"].get("lastHandledSync", "")
-    latest = request_of(project["metadata"].get("annotations"), REQUESTED_SYNC)
-    if mine and handled and handled in (mine, latest):
+    latest, handled = request_of(project["metadata"].get("annotations"), REQUESTED_SYNC), project["status"].get("lastHandledSync", "")
+    if _is_answered(run.status, project["status"], latest):
         return
-    if not mine or not latest:
+    if "fetchRequest" not in run.status or latest in ("", handled):
+        asked = timestamp(run.clock.now())
         run.status["fetchRequest"] = await run.world.sync_requests.request(ObjectKey(run.namespace, run.project.name), "run")
+        run.status["fetchRequestTime"] = asked
         await run.scope.save()
     message = f"waiting for a fetch of {remote_url(project)}"
     run.scope.condition("SourceValid", "Unknown", RunReason.PROGRESSING, message)
     raise Waiting(RunReason.PROGRESSING, message, RETRY)
+
+
+def _is_answered(run: Mapping[str, Any], project: Mapping[str, Any], latest: str) -> bool:
+    """Say whether a fetch that began after the run asked is done, by the two statuses; `latest` is the request that the project bears now.
+
+    Not by the run's own request alone: where others ask faster than a fetch takes, the one that is answered is always an overwritten one's. Times are
+    whole seconds and sort as text; within one of them the newest request tells before from after.
+    """
+    if "fetchRequest" not in run:
+        return False
+    asked, handled = str(run.get("fetchRequestTime", "")), str(project.get("lastHandledSync", ""))
+    began = max(str(project.get("lastFetchTime", "")), str((project.get("fetchFailure") or {}).get("time", "")))
+    return handled == run["fetchRequest"] or began > asked or (began == asked and handled == latest)
 
 
 async def _fetch_by_name(run: RunScope, project: Mapping[str, Any], ref: str) -> str:

@@ -153,6 +153,22 @@ class TestFetching:
         assert (await project(world))["status"]["lastHandledSync"] == "second"
         assert len(world.remotes.fetched) == 3
 
+    async def test_requests_that_never_cease_are_answered(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What is stamped while the head is exported takes nothing from the pass either: otherwise a busy repository would never answer anybody."""
+        upstream = await world.external_project()
+        commit, export = upstream.commit(files={**FILES, "new": b"x"}), world.snapshots.export
+
+        async def interrupted(*arguments: Any) -> Any:
+            snapshot = await export(*arguments)
+            await request_sync(world, "second")
+            return snapshot
+
+        await request_sync(world, "first")
+        with monkeypatch.context() as during:
+            during.setattr(world.snapshots, "export", interrupted)
+            status = (await project(world))["status"]
+        assert (status["lastHandledSync"], status["head"]["commit"], len(world.remotes.fetched)) == ("first", commit, 2)
+
     async def test_two_controllers_overwrite_nothing(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         """What one that was overtaken during its fetch has found is dropped, and the status stays as the other wrote it."""
         await world.external_project()

@@ -30,6 +30,11 @@ async def job_of(world: World, ref: str = "") -> None:
     await world.look(ARENA_JOB, "eval")
 
 
+async def stamp(world: World, value: str) -> None:
+    """Ask for a fetch, as a webhook or a person does."""
+    await world.cluster.patch(ARENA_PROJECT, NAMESPACE, "src", {"metadata": {"annotations": {REQUESTED_SYNC: value}}})
+
+
 def pinned(run: Object) -> str:
     """Return the run's commit, "" while it has none."""
     return str((run["status"].get("source") or {}).get("commit", ""))
@@ -93,12 +98,48 @@ class TestBranches:
         await world.clock.advance(LATE)
         await job_of(world)
         await look_at_run(world)
-        stamp = {"metadata": {"annotations": {REQUESTED_SYNC: "hook-1"}}}
-        await world.cluster.patch(ARENA_PROJECT, NAMESPACE, "src", stamp)
+        await stamp(world, "hook-1")
         assert pinned(await look_at_run(world)) == ""
         await world.look(ARENA_PROJECT, "src")
         assert pinned(await look_at_run(world)) == newest
         assert len(world.remotes.fetched) == 2
+
+    @pytest.mark.parametrize("failure", [pytest.param(None, id="good"), pytest.param(GONE, id="failed")])
+    async def test_a_run_does_not_wait_for_requests_to_cease(
+        self, world: World, monkeypatch: pytest.MonkeyPatch, upstream: Upstream, failure: RemoteFailed | None
+    ) -> None:
+        """Of a repository that is pushed to faster than it is fetched, every fetch answers a request that another has overwritten: one that began later will do."""
+        ref = "main" if failure else "nobody"
+        assert upstream.tip("refs/heads/main")
+        await world.clock.advance(LATE)
+        await job_of(world, ref)
+        await look_at_run(world)
+        await stamp(world, "hook-1")
+        await world.clock.advance(2)
+        fetch, world.remotes.failure = world.remotes.fetch, failure
+
+        async def interrupted(*arguments: Any) -> Any:
+            await stamp(world, "hook-2")
+            return await fetch(*arguments)
+
+        with monkeypatch.context() as during:
+            during.setattr(world.remotes, "fetch", interrupted)
+            await world.look(ARENA_PROJECT, "src")
+        run = await look_at_run(world)
+        assert (bool(pinned(run)), condition(run)["reason"] == "RefNotFound") == (bool(failure), not failure)
+
+    async def test_a_request_that_was_undone_is_made_again(self, world: World, upstream: Upstream) -> None:
+        """Whoever applies a manifest with an old stamp takes the run's away: the answer to the old one is none for the run."""
+        await stamp(world, "by-hand")
+        await world.look(ARENA_PROJECT, "src")
+        newest = upstream.commit(files=FILES)
+        await world.clock.advance(LATE)
+        await job_of(world)
+        await look_at_run(world)
+        await stamp(world, "by-hand")
+        assert pinned(await look_at_run(world)) == ""
+        await world.look(ARENA_PROJECT, "src")
+        assert pinned(await look_at_run(world)) == newest
 
     async def test_ten_runs_are_one_fetch(self, world: World, upstream: Upstream) -> None:
         """However many runs ask before the project is looked at, the remote is asked once."""
