@@ -14,6 +14,7 @@ LONGEST_URL = 2048
 _PRINTABLE = re.compile(r"[!-~]+")
 _HOST = re.compile(r"(?=.{1,253}\Z)[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*", re.IGNORECASE)
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.IGNORECASE)
+_AUTHORITY = re.compile(r"(?:[^\[\]:]*|\[[^\[\]]*\])(?::[0-9]+)?")
 _DOTS = re.compile(r"(?:\.|%2e){1,2}", re.IGNORECASE)
 _SCP = re.compile(r"(?:[^@/\s]+@)?(?P<host>\[[^\]/]+\]|[^:/@\s]+):(?!//)(?P<path>.+)")
 _PORTS = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
@@ -93,6 +94,8 @@ def _form_problem(url: str, parts: SplitResult) -> str | None:
         return "only https remotes are mirrored: write https://host/path"
     if "@" in parts.netloc:
         return "it holds a credential; put it into the Secret that spec.external.secretRef names"
+    if _AUTHORITY.fullmatch(parts.netloc) is None:
+        return "its host is neither a name nor an address"  # `[address]name`: urlsplit reads the one, another program might read the other
     return "it has a query or a fragment" if "?" in url or "#" in url else None
 
 
@@ -125,7 +128,8 @@ def _path_problem(path: str) -> str | None:
 def same_repository(url: str, other: str) -> bool:
     """Say whether two spellings name one repository: https, http, ssh and `git@host:path`, with or without `.git`, user, slash and default port.
 
-    Letters' case is ignored, in the path too: every host of ours folds it. Ports are compared only within one scheme. False for what is no URL.
+    Letters' case is ignored, in the path too: every host of ours folds it. Ports are compared only within one scheme. False for what is no URL, and for
+    what is too long to be one of a remote: it may be a stranger's.
     """
     one, two = _identity(url), _identity(other)
     if one is None or two is None:
@@ -142,6 +146,8 @@ class _Identity:
 
 
 def _identity(url: str) -> _Identity | None:
+    if len(url) > LONGEST_URL:
+        return None
     scp = _SCP.fullmatch(url.strip())
     try:
         parts = SplitResult("ssh", scp["host"], scp["path"], "", "") if scp and "://" not in url else urlsplit(url.strip())

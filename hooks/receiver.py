@@ -1,6 +1,6 @@
 """The HTTP face of webhooks: `POST /hooks/{host}/{namespace}/{project}` and `POST /hooks/{host}`.
 
-Owns the paths, the answers, and how much a suspectr may try. What a delivery means belongs to `dispatch`.
+Owns the paths, the answers, and how much a stranger may try. What a delivery means belongs to `dispatch`.
 """
 
 import ipaddress
@@ -43,7 +43,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class HookLimits:
-    """What suspectrs and senders may do.
+    """What strangers and senders may do.
 
     `failures` of one address: beyond it a delivery that fails is answered 429, and one that is proven still passes, because behind a proxy all senders
     share an address. `per_project`: deliveries that are proven. `events`: findings of one topic about one project.
@@ -110,7 +110,7 @@ class Receiver:
         return taken
 
     def _limited(self, error: Refused, source: str, path: str) -> Refused:
-        """Count a failure of a suspectr; return what it is answered."""
+        """Count a failure of a stranger; return what it is answered."""
         if error.proven or error.status is HTTPStatus.TOO_MANY_REQUESTS:
             return error
         wait = self._failures.take(source)

@@ -7,6 +7,8 @@ https://confluence.atlassian.com/bitbucketserver/manage-webhooks-938025878.html
 https://confluence.atlassian.com/bitbucketserver/event-payload-938025882.html
 """
 
+from itertools import islice
+
 from starlette.datastructures import Headers
 
 from hooks.delivery import Notice, Payload, Sample
@@ -15,6 +17,8 @@ from hooks.hosts.hub_signature import HubSigned
 from hooks.hosts.signatures import only
 from hooks.payload import items_at, text_at
 
+MAX_LINKS = 10
+"""Of a payload whose sender is not known yet: a server names one address a scheme."""
 REF_EVENTS = frozenset({"repo:refs_changed", "mirror:repo_synchronized"})
 
 
@@ -28,7 +32,7 @@ class BitbucketServer(HubSigned):
     def notice(self, headers: Headers, payload: Payload) -> Notice:
         """Read the event's key and the repository."""
         event = only(headers, EVENT) or text_at(payload, "eventKey")
-        spellings = tuple(href for link in items_at(payload, "repository", "links", "clone") if (href := text_at(link, "href")))
+        spellings = tuple(href for link in islice(items_at(payload, "repository", "links", "clone"), MAX_LINKS) if (href := text_at(link, "href")))
         key, slug = text_at(payload, "repository", "project", "key"), text_at(payload, "repository", "slug")
         change = next(items_at(payload, "changes"), None)
         ref = text_at(change, "refId") or text_at(change, "ref", "id")

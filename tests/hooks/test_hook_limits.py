@@ -41,6 +41,13 @@ async def test_the_largest_payload_of_a_host(hooks: Hooks) -> None:
         assert (await hooks.post(PATH, body, headers(body))).status == 202
 
 
+def test_a_payload_that_names_its_repository_too_often() -> None:
+    """Of what a stranger writes into a list only the first addresses are compared: each costs microseconds, and each project is asked."""
+    links = [{"href": f"https://git.example.com/{number}"} for number in range(1000)]
+    notice = HOSTS["bitbucket-server"].notice(Headers({}), {"repository": {"links": {"clone": links}}})
+    assert len(notice.repositories) == 10
+
+
 async def test_a_length_that_is_too_large(hooks: Hooks) -> None:
     """A body that says it is too large is refused before a byte of it is read into memory, with what to do."""
     incoming = Incoming([b"x" * 100], stalls=True)

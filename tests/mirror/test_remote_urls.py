@@ -53,6 +53,8 @@ LONG = "https://git.example.com/" + "a" * 2048
         pytest.param("https://127.0.0.0x1/a/b", "four decimal numbers", id="partly hexadecimal"),
         pytest.param("https://[fe80::1%25eth0]/a/b", "no IPv6 address|zone", id="a zone"),
         pytest.param("https://[::1/a/b", "no URL", id="half a bracket"),
+        pytest.param("https://[2001:db8::7]evil.example/a", "neither a name nor an address", id="a name behind an address"),
+        pytest.param("https://evil.example[2001:db8::7]/a", "neither a name nor an address", id="a name before an address"),
         pytest.param("https://-git.example.com/a/b", "no DNS name", id="a host that begins with a hyphen"),
         pytest.param("https://a..b/a/b", "no DNS name", id="an empty label"),
         pytest.param(LONG, "longer than 2048", id="a long one"),
@@ -91,6 +93,7 @@ def test_which_urls_may_be_mirrored(url: str, problem: str | None) -> None:
         ("", "", False),
         ("https://git.example.com/", "https://git.example.com/", False),
         ("https://[::1/team/prompts", "https://[::1/team/prompts", False),
+        (LONG, LONG, False),
     ],
 )
 def test_spellings_of_one_repository(url: str, other: str, *, same: bool) -> None:
