@@ -117,4 +117,7 @@ def _is_silent(connection: PinnedConnection) -> bool:
 @lru_cache(maxsize=64)
 def _tls(ca_certificates: str) -> ssl.SSLContext:
     """Return the context of an authority; reading the system's authorities takes longer than a poll."""
-    return ssl.create_default_context(cadata=ca_certificates or None)
+    if not ca_certificates:
+        return ssl.create_default_context()
+    # Between certificates stands text for people, in any language; Python takes ASCII alone.
+    return ssl.create_default_context(cadata=ca_certificates.encode("ascii", "replace").decode())

@@ -196,7 +196,13 @@ class TestCertificates:
         failure = await mirrored.aim(ca_certificates=other).failure()
         assert (failure.cause, failure.hint) == (RemoteCause.CERTIFICATE, "check ca.crt in the Secret")
 
-    @pytest.mark.parametrize("content", ["no certificate", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
+    async def test_words_between_certificates(self, mirrored: Mirrored, upstream: Upstream) -> None:
+        """What a bundle says of its authorities, in whatever language, is in nobody's way."""
+        upstream.commit()
+        named = f"# Főtanúsítvány, Gegründet 1999\n{mirrored.remote.credentials.ca_certificates}"
+        assert (await mirrored.aim(ca_certificates=named).fetch()).fetched
+
+    @pytest.mark.parametrize("content", ["ü", "no certificate", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
     async def test_a_ca_crt_without_a_certificate(self, mirrored: Mirrored, content: str) -> None:
         """A key that holds no certificate is said to hold none."""
         failure = await mirrored.aim(ca_certificates=content).failure()
