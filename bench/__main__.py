@@ -18,6 +18,7 @@ BENCHES = (
     "mock_throughput",
     "push_latency",
     "webhook_latency",
+    "admission_latency",
     "mirrors",
     "git_serving",
     "queue_throughput",

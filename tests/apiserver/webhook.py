@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
+import uvloop
+
 from foundation.clock import Clock, SystemClock
 from hooks.admission import PATH
 from hooks.admission_registration import Registration, webhook_configuration
@@ -94,7 +96,7 @@ class Webhook:
         self._plane = plane
         self._clock = clock or SystemClock()
         self._started = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
+        self._thread = threading.Thread(target=self._live, daemon=True)
 
     def start(self) -> None:
         """Start to serve, and return when it does."""
@@ -110,6 +112,10 @@ class Webhook:
     def refresh(self) -> bool:
         """Have it look at its certificate now."""
         return asyncio.run_coroutine_threadsafe(self.server.refresh(), self._loop).result(DEADLINE_S)
+
+    def _live(self) -> None:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # as a controller runs
+            runner.run(self._run())
 
     async def _run(self) -> None:
         self._loop = asyncio.get_running_loop()
