@@ -17,12 +17,13 @@ class NotSupported:
     """A field that is taken and refused when it matters.
 
     `path` starts at `spec`; `*` is any key of a map or item of a list. `what` says which values it is about, for people:
-    the field's default is never among them.
+    the field's default is never among them. `in_cluster`: a cluster carries it out, and only workers that are processes of one machine do not.
     """
 
     kind: str
     path: str
     what: str = ""
+    in_cluster: bool = False
 
 
 TABLE: Final = (
@@ -35,7 +36,7 @@ TABLE: Final = (
     NotSupported("ArenaJob", "spec.providers.*.*.agentRef"),
     NotSupported("ArenaJob", "spec.toolRegistries"),
     NotSupported("ArenaJob", "spec.output"),
-    NotSupported("ArenaJob", "spec.workers.podOverrides"),
+    NotSupported("ArenaJob", "spec.workers.podOverrides", in_cluster=True),
     NotSupported("ArenaJob", "spec.serviceGroup"),
     NotSupported("ArenaJob", "spec.sessionRecording", "true"),
     NotSupported("ArenaJob", "spec.baseline"),
@@ -47,17 +48,18 @@ TABLE: Final = (
 """What is not built, in the order it is reported."""
 
 
-def unsupported_fields(kind: str, spec: Mapping[str, Any]) -> list[str]:
+def unsupported_fields(kind: str, spec: Mapping[str, Any], *, in_cluster: bool = False) -> list[str]:
     """Return the paths of fields that the spec sets and nothing carries out, such as `spec.providers.default[0].agentRef`.
 
     `kind` is any of the seven; for ArenaRun the paths begin with `spec.template`. A Workspace's matter to the runs of its namespace.
+    `in_cluster`: workers are pods, so what only pods can have is supported.
     Values that do not fit the schema are passed over: they are InvalidSpec first.
     """
     if kind == "ArenaRun":
         template = spec.get("template") or {}
-        return [path.replace("spec", "spec.template", 1) for path in unsupported_fields("ArenaJob", template)]
+        return [path.replace("spec", "spec.template", 1) for path in unsupported_fields("ArenaJob", template, in_cluster=in_cluster)]
     decided = explicit({"properties": {"spec": schema_of(kind)["properties"]["spec"]}}, {"spec": spec}) or {}
-    return [path for line in TABLE if line.kind == kind for path in _found(line.path.split("."), decided)]
+    return [path for line in TABLE if line.kind == kind and not (in_cluster and line.in_cluster) for path in _found(line.path.split("."), decided)]
 
 
 def _found(steps: list[str], value: Any, path: str = "") -> Iterator[str]:

@@ -20,6 +20,7 @@ from reconcile.run.scope import RunRefused, RunScope, RunWorld
 from reconcile.run.settling import end_refused, settle, tidy
 from reconcile.run.source import await_project, export_snapshot, pin_commit
 from reconcile.run.stopping import RunCancelled, drain_stopped, heed_stop
+from reconcile.run.worker_pods import PodLooks
 from reconcile.run.workers import crew, start_workers
 from reconcile.runtime.reconciler import Pass, Progressing, Result
 
@@ -64,16 +65,17 @@ class RunReconciler:
     def __init__(self, world: RunWorld) -> None:
         self._world = world
         self._pace = ProgressPace()
+        self._pods = PodLooks()
 
     async def reconcile(self, scope: Pass) -> Result:
         """Do one pass over a run."""
         run = RunScope(scope, self._world)
         if scope.deleting:
-            self._pace.forget(run.uid)
+            self._forget(run)
             return await remove(run)
         try:
             if run.terminal:
-                self._pace.forget(run.uid)
+                self._forget(run)
                 return await tidy(run)
             return await self._advance(run)
         except RunCancelled as cancelled:
@@ -96,8 +98,14 @@ class RunReconciler:
         if self._pace.due(run.uid, run.clock.monotonic()):
             show_progress(run)
         message = f"stopping: {run.stop['reason']}" if run.stop else crew(run.status.get("workers", 0))
+        trouble = await self._pods.trouble(run)
+        message += f"; {trouble}" if trouble else ""
         run.scope.condition("Progressing", "True", RunReason.WORKERS_RUNNING, message)
         return Progressing(RunReason.WORKERS_RUNNING, message, look_again=LOOK_AGAIN)
+
+    def _forget(self, run: RunScope) -> None:
+        self._pace.forget(run.uid)
+        self._pods.forget(run.uid)
 
 
 def _with_hint(error: RunRefused) -> str:

@@ -30,6 +30,7 @@ from reconcile.run.ownership import Owner, claim, move_aside
 from reconcile.run.providers import resolve_providers
 from reconcile.run.scope import RunRefused, RunScope
 from reconcile.run.workspace import find_workspace
+from reconcile.worker_job import OverridesRefused, check_overrides
 
 SHOWN_WARNINGS = 10
 
@@ -52,14 +53,25 @@ async def check_template(run: RunScope) -> None:
     problem = _problem(run)
     if problem is not None and problem.reason != RunReason.JOB_CREATION_FAILED:
         raise RunRefused(problem.reason, f"{problem.path}: {problem.message}")
-    fields = unsupported_fields("ArenaJob", template)
+    fields = unsupported_fields("ArenaJob", template, in_cluster=run.pods is not None)
     if fields:
         raise RunRefused(
             RunReason.NOT_SUPPORTED,
             f"not supported yet: {', '.join(fields)}",
             hint="leave the field out, or wait for the release that brings it",
         )
+    _check_overrides(run)
     await _check_workspace(run)
+
+
+def _check_overrides(run: RunScope) -> None:
+    """Refuse overrides that clash with what is Arena's own in a worker pod, before anything starts."""
+    if run.pods is None:
+        return
+    try:
+        check_overrides(run.pods)
+    except OverridesRefused as refused:
+        raise RunRefused(RunReason.INVALID_SPEC, refused.message) from refused
 
 
 async def check_references(run: RunScope) -> None:

@@ -1,7 +1,7 @@
 """What every step of a run's reconciliation works with: the pass, the world, the run's own names, and how a step ends it all."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,15 @@ from reconcile.kinds.names import TERMINAL_PHASES
 from reconcile.project.port import MirrorPort
 from reconcile.runtime.reconciler import Pass
 from reconcile.sync_requests import SyncRequests
+from reconcile.worker_job import ClusterPods
 
 
 @dataclass(frozen=True, slots=True)
 class RunWorld:
-    """What a run touches beyond its own object. `max_workers` caps the workers of one run, None does not."""
+    """What a run touches beyond its own object. `max_workers` caps the workers of one run, None does not.
+
+    `pods` is what every run's worker pods get on a cluster; None where workers are processes of this machine.
+    """
 
     repositories: Repositories
     snapshots: Snapshots
@@ -35,6 +39,7 @@ class RunWorld:
     image: str
     installation: str
     max_workers: int | None = None
+    pods: ClusterPods | None = None
 
 
 class RunRefused(ArenaError):
@@ -96,6 +101,11 @@ class RunScope:
     def annotations(self) -> Mapping[str, str]:
         """The run's annotations."""
         return self.scope.obj["metadata"].get("annotations") or {}
+
+    @property
+    def pods(self) -> ClusterPods | None:
+        """What this run's worker pods get, with its overrides; None where workers are processes of this machine."""
+        return replace(self.world.pods, overrides=self.template.workers.pod_overrides) if self.world.pods else None
 
     @property
     def job(self) -> str:

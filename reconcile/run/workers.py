@@ -102,6 +102,7 @@ def _spec(run: RunScope) -> WorkerSpec:
         subtree=volume.namespace(run.namespace).relative_to(volume.root).as_posix(),
         verbose=run.template.verbose,
         ttl_s=run.template.ttl_seconds,
+        pods=run.pods,
     )
 
 

@@ -4,7 +4,7 @@
 """
 
 from reconcile.worker_job.errors import OverridesRefused
-from reconcile.worker_job.job import WorkerSpec, worker_job, worker_job_name
+from reconcile.worker_job.job import WorkerSpec, check_overrides, worker_job, worker_job_name
 from reconcile.worker_job.pods import ClusterPods, SecretValue
 
-__all__ = ["ClusterPods", "OverridesRefused", "SecretValue", "WorkerSpec", "worker_job", "worker_job_name"]
+__all__ = ["ClusterPods", "OverridesRefused", "SecretValue", "WorkerSpec", "check_overrides", "worker_job", "worker_job_name"]

@@ -3,7 +3,7 @@
 Owns the names that every worker's container sees: mount points and environment. What runs it reads only the Job.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine import worker_settings
@@ -37,6 +37,22 @@ class WorkerSpec:
     verbose: bool
     ttl_s: int
     pods: ClusterPods | None = None
+
+
+_ANY = WorkerSpec(
+    run="any",
+    namespace="any",
+    uid="",
+    api_version="",
+    workers=1,
+    image="",
+    content_path="",
+    output_path="",
+    subtree="",
+    verbose=True,
+    ttl_s=0,
+)
+"""A run whose worker has every variable that Arena ever sets."""
 
 
 def worker_job_name(run: str) -> str:
@@ -79,6 +95,15 @@ def worker_job(spec: WorkerSpec) -> dict[str, Any]:
             "template": template,
         },
     }
+
+
+def check_overrides(pods: ClusterPods) -> None:
+    """Check the overrides of pods before there is a run to make a Job for: what is Arena's own has the same names in every worker pod.
+
+    Raises:
+        OverridesRefused: as `worker_job` would.
+    """
+    worker_job(replace(_ANY, pods=pods))
 
 
 def _labels(spec: WorkerSpec) -> dict[str, str]:

@@ -1,0 +1,63 @@
+"""A look at a run's pods while some of its workers are not at work: what keeps them from it goes into the run's message.
+
+Only on a cluster: the processes of one machine have no pods.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from reconcile.cluster.port import EVENT, POD, Object
+from reconcile.kinds.names import RUN_LABEL
+from reconcile.naming import MAX_LABEL, fit
+from reconcile.run.pod_troubles import workers_trouble
+from reconcile.run.scope import RunScope
+from reconcile.run.worker_jobs import is_own, known_job
+
+LOOK_EVERY_S = 10.0
+
+
+class PodLooks:
+    """Looks at a run's pods every ten seconds, and remembers what was seen: a run's passes are many, and each look is a request or two."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[float, str]] = {}
+
+    async def trouble(self, run: RunScope) -> str:
+        """Return what keeps workers of a run from working, "" when nothing does; at most ten seconds old."""
+        job = await known_job(run) if run.world.pods else None
+        if job is None or not is_own(run, job) or _all_at_work(job.get("status") or {}, run.status.get("workers", 0)):
+            self.forget(run.uid)
+            return ""
+        now = run.clock.monotonic()
+        looked, seen = self._seen.get(run.uid, (float("-inf"), ""))
+        if now - looked >= LOOK_EVERY_S:
+            seen = await _look(run)
+            self._seen[run.uid] = (now, seen)
+        return seen
+
+    def forget(self, uid: str) -> None:
+        """Drop a run that is over, or whose workers work."""
+        self._seen.pop(uid, None)
+
+
+async def _look(run: RunScope) -> str:
+    pods = (await run.cluster.list(POD, run.namespace, {RUN_LABEL: fit(run.name, MAX_LABEL)})).items
+    trouble = workers_trouble(pods)
+    if trouble or not _needs_events(pods):
+        return trouble
+    about = {pod["metadata"]["uid"] for pod in pods}
+    job = await known_job(run)
+    if job:
+        about.add(job["metadata"]["uid"])
+    events = [event for event in (await run.cluster.list(EVENT, run.namespace)).items if event.get("involvedObject", {}).get("uid") in about]
+    return workers_trouble(pods, events)
+
+
+def _needs_events(pods: Sequence[Object]) -> bool:
+    """Say whether the pods' own words leave open why they do not run."""
+    return not pods or any((pod.get("status") or {}).get("phase") == "Pending" for pod in pods)
+
+
+def _all_at_work(status: Mapping[str, Any], workers: int) -> bool:
+    """Say whether every worker of a Job is ready or has done its part, so that its pods need no look."""
+    return int(status.get("ready") or 0) + int(status.get("succeeded") or 0) >= workers
