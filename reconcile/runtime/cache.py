@@ -74,6 +74,8 @@ class ObjectCache:
         self._keeping = keeping
         self._entries: dict[ObjectKey, _Entry] = {}
         self._found: dict[tuple[str, str], dict[ObjectKey, None]] = {}
+        self._told = ""
+        """The version of the last change that the store has told, of whichever object."""
 
     def __len__(self) -> int:
         """Return how many objects are known."""
@@ -104,6 +106,7 @@ class ObjectCache:
     def tell(self, obj: Object) -> Change | None:
         """Take an object as the store tells it; None when that is nothing new, because it or a newer one was told before."""
         key, version = _key_of(obj), obj["metadata"]["resourceVersion"]
+        self._note_told(version)
         known = self._entries.get(key)
         if known is not None and known.version == version:
             known.doubted = False
@@ -114,12 +117,15 @@ class ObjectCache:
         return Change(before, shown=known is None or known.unshown or known.packed != entry.packed)
 
     def learn(self, obj: Object) -> None:
-        """Take an object as a write or a read of ours returned it, unless a newer one is known; the watch tells of it later as of any change."""
+        """Take an object as a write or a read of ours returned it, unless a newer one is known; the watch tells of it later as of any change.
+
+        One that is not known, although the watch has told of later changes, was removed meanwhile: nobody would tell that again.
+        """
         key, version = _key_of(obj), obj["metadata"]["resourceVersion"]
         known = self._entries.get(key)
         if known is not None and known.version == version:
             known.doubted = False
-        if known is not None and not is_newer(version, known.version):
+        if not is_newer(version, self._told if known is None else known.version):
             return
         entry = self._put(key, obj)
         entry.untold = True
@@ -133,12 +139,17 @@ class ObjectCache:
 
     def remove(self, key: ObjectKey, version: str = "") -> Object | None:
         """Forget an object that was removed at a version ("": certainly not there any more); return its projection, None if a newer one is known."""
+        self._note_told(version)
         entry = self._entries.get(key)
         if entry is None or (version and is_newer(entry.version, version)):
             return None
         self._forget_places(key, entry)
         del self._entries[key]
         return self._read(entry)
+
+    def _note_told(self, version: str) -> None:
+        if version and is_newer(version, self._told):
+            self._told = version
 
     def _put(self, key: ObjectKey, obj: Object) -> _Entry:
         known = self._entries.get(key)

@@ -73,6 +73,19 @@ def test_our_own_write_is_known_at_once_and_told_later(cache: ObjectCache) -> No
     assert cache.tell(run(3, "Over")) is None
 
 
+@pytest.mark.parametrize("told", [pytest.param("removal", id="its removal"), pytest.param("another", id="a later change of another object")])
+def test_a_late_answer_brings_nothing_back(cache: ObjectCache, told: str) -> None:
+    """Our removal of the last finalizer may be answered after the watch has told that the object is gone: it is not known again, since nobody would tell it."""
+    cache.tell(run(1, "Running"))
+    cache.remove(KEY, "3" if told == "removal" else "")
+    if told == "another":
+        cache.tell(run(3, name="b"))
+    cache.learn(run(2, "Running"))
+    assert KEY not in cache.all_keys()
+    cache.learn(run(4, "Running"))
+    assert KEY in cache.all_keys()
+
+
 def test_a_write_between_two_tellings_is_not_swallowed(cache: ObjectCache) -> None:
     """A change of the projection that was learned is told with the next telling, though that one alone would show none."""
     cache.tell(run(1, "Pending"))
