@@ -19,7 +19,6 @@ WEBHOOK_CONFIGURATION: Final = ResourceKind(
     "validatingwebhookconfigurations",
     namespaced=False,
     has_status=False,
-    unconditional_update=True,
 )
 """Not among the kinds that a store serves: local mode calls no webhook, so it takes no such object."""
 

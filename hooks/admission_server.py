@@ -37,15 +37,15 @@ class AdmissionServer:
     """One replica's webhook. `ready` is set as soon as it answers.
 
     The order of a look is: the certificate to serve, the trust in its authorities, then the exchange, so that nothing is served that API servers do
-    not trust yet. Connections that are open keep what they began with.
+    not trust yet. Connections that are open keep what they began with. `protocol` speaks HTTP, and bounds heads and connections.
     """
 
-    def __init__(self, source: CertificateSource, registration: Registration, clock: Clock, *, refresh_s: float = REFRESH_S) -> None:
+    def __init__(self, source: CertificateSource, registration: Registration, clock: Clock, protocol: type[asyncio.Protocol]) -> None:
         self.ready = asyncio.Event()
         self._source = source
         self._registration = registration
         self._clock = clock
-        self._refresh_s = refresh_s
+        self._protocol = protocol
         self._context = _server_context()
         self._served: Certificate | None = None
 
@@ -53,9 +53,13 @@ class AdmissionServer:
         """Serve on a bound socket, which is closed at the end, until cancelled; reviews that have begun are answered first."""
         # asyncio leaves this out where a socket does not name its protocol; head and body of an answer are then 40 ms apart.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        await anyio.to_thread.run_sync(warm_up)
-        while self._served is None:
-            await self._clock.sleep(0 if await self.refresh() else RETRY_S)
+        with listener:
+            await anyio.to_thread.run_sync(warm_up)
+            while self._served is None:
+                await self._clock.sleep(0 if await self.refresh() else RETRY_S)
+            await self._serve(listener)
+
+    async def _serve(self, listener: socket.socket) -> None:
         server = _Server(self._config(), self.ready)
         async with asyncio.TaskGroup() as group:
             serving = group.create_task(server.serve(sockets=[listener]))
@@ -81,7 +85,7 @@ class AdmissionServer:
     async def _keep_fresh(self) -> None:
         is_fresh = True
         while True:
-            await self._clock.sleep(self._refresh_s if is_fresh else min(RETRY_S, self._refresh_s))
+            await self._clock.sleep(REFRESH_S if is_fresh else RETRY_S)
             is_fresh = await self.refresh()
 
     def _exchange(self, certificate: Certificate) -> None:
@@ -94,7 +98,7 @@ class AdmissionServer:
         return uvicorn.Config(
             AdmissionWebhook(),
             loop="none",
-            http="httptools",
+            http=self._protocol,
             ws="none",
             lifespan="off",
             log_config=None,

@@ -5,6 +5,7 @@ import ssl
 from datetime import datetime, timedelta
 
 from foundation.clock import SystemClock
+from hooks.admission_registration import webhook_configuration
 from reconcile.cluster.kube import KubeCluster
 from reconcile.cluster.port import SECRET
 from tests.apiserver import webhook as served
@@ -62,6 +63,18 @@ async def test_a_lost_secret_is_made_again(cluster: KubeCluster, control_plane: 
         assert shown_by(webhook.port) != before
         said = say(control_plane, "POST", jobs_path(), a_job(**REFUSED))
         assert said.code == 422, said.message
+
+
+def test_trust_that_somebody_took_away(control_plane: ControlPlane) -> None:
+    """A caBundle that was overwritten, as by applying the manifest again, is back after the next look."""
+    with serving_webhook(control_plane) as webhook:
+        before = bundle(control_plane)
+        stored = control_plane.json(f"{CONFIGURATIONS}/{NAME}")
+        applied = {**webhook_configuration(NAME, {"url": webhook.url}), "metadata": stored["metadata"]}
+        said = say(control_plane, "PUT", f"{CONFIGURATIONS}/{NAME}", applied)
+        assert "caBundle" not in said.body["webhooks"][0]["clientConfig"]
+        assert webhook.refresh()
+        assert bundle(control_plane) == before
 
 
 def test_replicas_share_one_certificate(control_plane: ControlPlane) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import uvloop
 
+from arena.local.http_protocol import BoundedProtocol
 from foundation.clock import Clock, SystemClock
 from hooks.admission import PATH
 from hooks.admission_registration import Registration, webhook_configuration
@@ -121,7 +122,7 @@ class Webhook:
         self._loop = asyncio.get_running_loop()
         cluster = connected(self._plane)
         source = SecretCertificates(cluster, SECRET, ["127.0.0.1"], self._clock)
-        self.server = AdmissionServer(source, Registration(cluster, NAME), SystemClock())
+        self.server = AdmissionServer(source, Registration(cluster, NAME), SystemClock(), BoundedProtocol)
         self._task = asyncio.create_task(self.server.run(socket.create_server(("127.0.0.1", self.port))))
         try:
             await self.server.ready.wait()

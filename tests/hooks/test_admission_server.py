@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from arena.local.http_protocol import BoundedProtocol
 from foundation.clock import FakeClock, SystemClock
 from hooks.admission import PATH
 from hooks.admission_registration import WEBHOOK_CONFIGURATION, Registration, trusting, webhook_configuration
@@ -56,7 +57,7 @@ class Replica:
     def __init__(self, certificates: Certificates, cluster: SqliteCluster) -> None:
         self.clock = FakeClock()
         self.cluster = cluster
-        self.server = AdmissionServer(certificates, Registration(cluster, "arena"), self.clock)
+        self.server = AdmissionServer(certificates, Registration(cluster, "arena"), self.clock, BoundedProtocol)
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self.listener.getsockname()[1])
         self.task = asyncio.create_task(self.server.run(self.listener))
@@ -159,6 +160,13 @@ async def test_waits_for_its_first_certificate() -> None:
             await replica.clock.advance(RETRY_S)
             await asyncio.sleep(0)
         assert (await replica.ask(certificates.answer.authorities))["uid"] == "u"
+
+
+async def test_ended_before_it_served() -> None:
+    """A webhook that is told to end while it waits for its first certificate lets go of its port."""
+    async with serving(Certificates(CertificateUnavailable("cannot read the certificate"))) as replica:
+        await replica.clock.advance(RETRY_S)
+    assert replica.listener.fileno() == -1
 
 
 async def test_looks_every_minute() -> None:
