@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from foundation.clock import Clock
-from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, JOB, SECRET, Cluster, ResourceKind
+from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, JOB, Cluster, ResourceKind
 from reconcile.keeping import KEEPING
-from reconcile.mapping import jobs_of_project, project_of_ended_run, projects_of_secret, runs_of_project
+from reconcile.mapping import jobs_of_project, project_of_ended_run, runs_of_project
 from reconcile.runtime.cache import Known
 from reconcile.runtime.controller import DEFAULT_OPTIONS, Controller, ControllerOptions
 from reconcile.runtime.informers import Informers
@@ -78,7 +78,8 @@ class ControlPlane:
 
 def _owns(known: Known) -> Mapping[ResourceKind, Sequence[tuple[ResourceKind, Mapper]]]:
     return {
-        ARENA_PROJECT: [(ARENA_RUN, project_of_ended_run), (SECRET, projects_of_secret(known))],
+        # Not Secrets: to follow them is to read all of a cluster's. A pass reads the project's own, and sees whether it has changed.
+        ARENA_PROJECT: [(ARENA_RUN, project_of_ended_run)],
         ARENA_JOB: [(ARENA_RUN, by_owner(ARENA_JOB)), (ARENA_PROJECT, jobs_of_project(known))],
         ARENA_RUN: [(JOB, by_owner(ARENA_RUN)), (ARENA_PROJECT, runs_of_project(known))],
     }

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from reconcile.arena_run import CAUSE, finished
-from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, JOB, SECRET, Object, ObjectKey
+from reconcile.cluster.port import ARENA_JOB, ARENA_RUN, JOB, Object, ObjectKey
 from reconcile.runtime.cache import Keeping
 from reconcile.runtime.conditions import READY, find_condition
 
@@ -17,9 +17,6 @@ OF_PROJECT: Final = "project"
 """Index of ArenaJobs by the project that they test, as `namespace/name`."""
 WAITS_FOR: Final = "waits"
 """Index of ArenaRuns that have pinned no commit yet, by their project, as `namespace/name`."""
-
-FETCHED_WITH: Final = "secret"
-"""Index of ArenaProjects by the Secret that their remote is fetched with, as `namespace/name`."""
 
 _METADATA = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
 _OWNER = ("apiVersion", "kind", "name", "uid")
@@ -83,12 +80,6 @@ def _tested(job: Object) -> tuple[str, ...]:
     return (str(ObjectKey(job["metadata"].get("namespace", ""), name)),)
 
 
-def _secret(project: Object) -> tuple[str, ...]:
-    external = (project.get("spec") or {}).get("external") or {}
-    name = (external.get("secretRef") or {}).get("name")
-    return (str(ObjectKey(project["metadata"].get("namespace", ""), name)),) if name else ()
-
-
 def _has_ended(worker_job: Object) -> bool:
     conditions = (worker_job.get("status") or {}).get("conditions") or ()
     return any(find_condition(conditions, end) is not None for end in ("Complete", "Failed"))
@@ -100,16 +91,9 @@ def _worker_job_projection(worker_job: Object) -> Object:
     return {**_picked(worker_job, ("apiVersion", "kind", "status")), "metadata": metadata}
 
 
-def _only_place(secret: Object) -> Object:
-    return {**_picked(secret, ("apiVersion", "kind")), "metadata": _picked(secret["metadata"], ("name", "namespace", "uid", "resourceVersion"))}
-
-
 KEEPING: Final = (
     Keeping(ARENA_RUN, is_final, run_projection, {OWNED_BY: _owners, WAITS_FOR: _awaited}),
-    Keeping(ARENA_PROJECT, indexes={FETCHED_WITH: _secret}),
     Keeping(ARENA_JOB, indexes={OF_PROJECT: _tested}),
     Keeping(JOB, _has_ended, _worker_job_projection),
-    # Whoever needs a Secret reads it: what one holds is never remembered, only that it has changed.
-    Keeping(SECRET, lambda _: True, _only_place),
 )
 """The kinds that are not simply kept whole."""

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from reconcile.arena_run import finished
-from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, Object, ObjectKey, ResourceKind
-from reconcile.keeping import FETCHED_WITH, OF_PROJECT, WAITS_FOR
+from reconcile.cluster.port import ARENA_JOB, ARENA_RUN, Object, ObjectKey, ResourceKind
+from reconcile.keeping import OF_PROJECT, WAITS_FOR
 from reconcile.runtime.cache import Known
 
 
@@ -25,11 +25,6 @@ def jobs_of_project(known: Known) -> Callable[[Object], tuple[ObjectKey, ...]]:
 def runs_of_project(known: Known) -> Callable[[Object], tuple[ObjectKey, ...]]:
     """Return the mapper from a project to the runs that wait for it: those that have pinned no commit yet. As with jobs, what is known will do."""
     return _found(known, ARENA_RUN, WAITS_FOR)
-
-
-def projects_of_secret(known: Known) -> Callable[[Object], tuple[ObjectKey, ...]]:
-    """Return the mapper from a Secret to the projects that are fetched with it. For speed alone: every pass compares the Secret's version."""
-    return _found(known, ARENA_PROJECT, FETCHED_WITH)
 
 
 def _found(known: Known, kind: ResourceKind, index: str) -> Callable[[Object], tuple[ObjectKey, ...]]:

@@ -97,7 +97,7 @@ def test_a_rotated_secret(namespace: Namespace, host: HttpsHost, team: Upstream)
     host.users(reader="changed")
     assert "AuthenticationFailed" in namespace.arena("sync", "support", "--wait").err
     secret(namespace, "read", password="changed")
-    until(lambda: condition(namespace, "FetchFailed")["status"] == "False", "the rotated Secret to be used")
+    until(lambda: condition(namespace, "FetchFailed")["status"] == "False", "the rotated Secret to be used", deadline_s=45.0)
     everything = [namespace.client.list(kind, namespace.name)["items"] for kind in (ARENA_PROJECT, EVENT)]
     assert all(word not in f"{everything}{namespace.server.stderr}" for word in ("changed", "Basic "))
 

@@ -2,18 +2,20 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 
 import pytest
 
 from gitops.errors import RemoteCause, RemoteFailed
-from reconcile.cluster.port import ARENA_PROJECT
+from reconcile.cluster.port import ARENA_PROJECT, SECRET, Cluster, Listing, ResourceKind
 from reconcile.control_plane import ControlPlane, Reconcilers
+from reconcile.errors import Forbidden
 from reconcile.job import JobReconciler
 from reconcile.kinds.names import REQUESTED_SYNC
 from reconcile.project import ProjectReconciler, ProjectWorld
 from reconcile.run import RunReconciler
 from reconcile.runtime.controller import ControllerOptions
+from reconcile.runtime.learning import LearningCluster
 from tests.reconcile.conftest import BUNDLE, NAMESPACE, World
 from tests.reconcile.remotes import URL
 
@@ -21,12 +23,25 @@ FILES = {name: text.encode() for name, text in BUNDLE.items()}
 STEP_S = 0.05
 
 
+class _NoSecrets(LearningCluster):
+    """A store that gives out Secrets by name alone."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster, lambda _kind, _obj: None, lambda _kind, _key: None)
+
+    def pages(self, kind: ResourceKind, namespace: str | None = None) -> AsyncGenerator[Listing, None]:
+        """Yield all objects, but no Secret."""
+        if kind is SECRET:
+            raise Forbidden("secrets is forbidden: cannot list resource")
+        return super().pages(kind, namespace)
+
+
 @pytest.fixture
 async def live(world: World) -> AsyncIterator[World]:
-    """A control plane that runs by itself, on a clock that a test moves."""
+    """A control plane that runs by itself, on a clock that a test moves, and may list no Secrets."""
     project = ProjectReconciler(ProjectWorld(world.repositories, world.snapshots, world.remotes, "http://arena/git"))
     reconcilers = Reconcilers(project, JobReconciler(world.repositories, world.volume), RunReconciler(world.runs_world))
-    plane = ControlPlane(world.cluster, reconcilers, world.clock, options=ControllerOptions(debug=True))
+    plane = ControlPlane(_NoSecrets(world.cluster), reconcilers, world.clock, options=ControllerOptions(debug=True))
     running = asyncio.create_task(plane.run())
     yield world
     running.cancel()
@@ -72,8 +87,8 @@ async def _is_pinned(world: World, commit: str) -> bool:
     return any(((run.get("status") or {}).get("source") or {}).get("commit") == commit for run in await world.runs())
 
 
-async def test_a_secret_wakes_its_projects(live: World) -> None:
-    """The project that waits for its Secret is fetched when that comes."""
+async def test_no_list_of_secrets_is_read(live: World) -> None:
+    """Who may read single Secrets alone, as whoever runs a cluster would have it, fetches; one that comes later is found by the regular look."""
     live.remotes.upstream().commit(files=FILES)
     await live.apply(ARENA_PROJECT, "src", {"external": {"url": URL, "secretRef": {"name": "read"}}})
 
@@ -83,7 +98,7 @@ async def test_a_secret_wakes_its_projects(live: World) -> None:
     await until(live, is_refused)
     data = {"token": base64.b64encode(b"t").decode()}
     await live.cluster.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "read", "namespace": NAMESPACE}, "data": data})
-    await until(live, lambda: is_ready(live))
+    await until(live, lambda: is_ready(live), within_s=35.0)
     assert [remote.credentials.token for remote in live.remotes.fetched] == ["t"]
 
 

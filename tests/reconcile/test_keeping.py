@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from reconcile.arena_run import cause_of, created, finished, run_object
-from reconcile.cluster.port import ARENA_JOB, SECRET, Object
+from reconcile.cluster.port import ARENA_JOB, Object
 from reconcile.job.history import superfluous
 from reconcile.keeping import KEEPING, is_final, run_projection, waits
 from reconcile.mapping import project_of_ended_run
-from reconcile.runtime.cache import ObjectCache
 from reconcile.runtime.reflector import by_owner
 
 JOB: Object = {
@@ -100,13 +99,3 @@ def test_an_odd_run_is_remembered_too(run: Object) -> None:
     kept = run_projection(run)
     assert [list(find(kept)) for find in keeping.indexes.values()] == [[], [""]]
     assert run == before
-
-
-def test_a_secret_is_not_remembered() -> None:
-    """Of a Secret only its place and version are kept."""
-    cache = ObjectCache(next(each for each in KEEPING if each.kind is SECRET))
-    secret = {"kind": "Secret", "metadata": {"name": "s", "namespace": "arena", "resourceVersion": "1"}, "data": {"token": "hunter2"}}
-    cache.tell(secret)
-    (entry,) = cache._entries.values()
-    assert entry.whole is None
-    assert b"hunter2" not in entry.packed
