@@ -85,26 +85,28 @@ class Registration:
         self._cluster = cluster
         self._name = name
 
-    async def trust(self, authorities: bytes) -> None:
-        """Make API servers trust these authorities (PEM). Writes only what is not so yet; without a configuration there is nothing to do.
+    async def trust(self, authorities: bytes) -> bool:
+        """Make API servers trust exactly these authorities (PEM); say whether that had to be written. Without a configuration nothing is.
 
         Raises:
             ClusterError: the store does not answer, or refuses.
         """
         for number in range(1, _TRIES + 1):
             try:
-                stored = await self._cluster.get(WEBHOOK_CONFIGURATION, None, self._name)
-                patch = trusting(stored, authorities)
-                if patch is None:
-                    return
-                version = stored["metadata"]["resourceVersion"]
-                await self._cluster.patch(WEBHOOK_CONFIGURATION, None, self._name, patch, resource_version=version)
+                return await self._write(authorities)
             except NotFound:
-                log.info("admission.not_registered", configuration=self._name)
-                return
+                log.debug("admission.not_registered", configuration=self._name)
+                break
             except Conflict:
                 if number == _TRIES:
                     raise
-            else:
-                log.info("admission.trusted", configuration=self._name)
-                return
+        return False
+
+    async def _write(self, authorities: bytes) -> bool:
+        stored = await self._cluster.get(WEBHOOK_CONFIGURATION, None, self._name)
+        patch = trusting(stored, authorities)
+        if patch is None:
+            return False
+        await self._cluster.patch(WEBHOOK_CONFIGURATION, None, self._name, patch, resource_version=stored["metadata"]["resourceVersion"])
+        log.info("admission.trusted", configuration=self._name)
+        return True

@@ -72,15 +72,26 @@ class AdmissionServer:
     async def refresh(self) -> bool:
         """Look once; say whether all is as it should be. A failure is logged, and what is served stays."""
         try:
-            certificate = await self._source.current()
-            if certificate.authorities:
-                await self._registration.trust(certificate.authorities)
+            certificate = await self._trusted()
             if certificate != self._served:
                 self._exchange(certificate)
         except ArenaError as error:
             log.warning("admission.certificate_failed", error=error.message, hint=error.hint)
             return False
         return True
+
+    async def _trusted(self) -> Certificate:
+        """Return the certificate to serve, which API servers now trust.
+
+        Where that had to be written, another replica may have renewed the certificate, and told so, in between: then it is written once more.
+        """
+        certificate = await self._source.current()
+        if certificate.authorities and await self._registration.trust(certificate.authorities):
+            latest = await self._source.current()
+            if latest.authorities != certificate.authorities:
+                await self._registration.trust(latest.authorities)
+            return latest
+        return certificate
 
     async def _keep_fresh(self) -> None:
         is_fresh = True

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 import uvloop
@@ -19,7 +20,7 @@ from foundation.clock import Clock, SystemClock
 from hooks.admission import PATH
 from hooks.admission_registration import Registration, webhook_configuration
 from hooks.admission_server import AdmissionServer
-from hooks.certificate_sources import SecretCertificates
+from hooks.certificate_sources import MountedCertificates, SecretCertificates
 from reconcile.cluster.port import ObjectKey
 from tests.apiserver.control_plane import ControlPlane, free_ports
 from tests.apiserver.server_fixture import connected
@@ -89,13 +90,14 @@ def until(holds: Callable[[], bool], what: str) -> None:
 
 
 class Webhook:
-    """One replica on a port of its own."""
+    """One replica on a port of its own, with a certificate of its own making or with one that is mounted in `folder`."""
 
-    def __init__(self, plane: ControlPlane, clock: Clock | None = None, port: int = 0) -> None:
-        self.port = port or free_ports(1)[0]
+    def __init__(self, plane: ControlPlane, clock: Clock | None = None, folder: Path | None = None) -> None:
+        self.port = free_ports(1)[0]
         self.url = f"https://127.0.0.1:{self.port}{PATH}"
         self._plane = plane
         self._clock = clock or SystemClock()
+        self._folder = folder
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._live, daemon=True)
 
@@ -121,7 +123,8 @@ class Webhook:
     async def _run(self) -> None:
         self._loop = asyncio.get_running_loop()
         cluster = connected(self._plane)
-        source = SecretCertificates(cluster, SECRET, ["127.0.0.1"], self._clock)
+        own = SecretCertificates(cluster, SECRET, ["127.0.0.1"], self._clock)
+        source = MountedCertificates(self._folder) if self._folder else own
         self.server = AdmissionServer(source, Registration(cluster, NAME), SystemClock(), BoundedProtocol)
         self._task = asyncio.create_task(self.server.run(socket.create_server(("127.0.0.1", self.port))))
         try:
@@ -145,9 +148,9 @@ def unreachable(plane: ControlPlane) -> Iterator[None]:
 
 
 @contextmanager
-def serving_webhook(plane: ControlPlane, clock: Clock | None = None) -> Iterator[Webhook]:
+def serving_webhook(plane: ControlPlane, clock: Clock | None = None, folder: Path | None = None) -> Iterator[Webhook]:
     """Run one replica and have the API server ask it."""
-    webhook = Webhook(plane, clock)
+    webhook = Webhook(plane, clock, folder)
     plane.install(webhook_configuration(NAME, {"url": webhook.url}))
     try:
         webhook.start()

@@ -149,6 +149,32 @@ async def test_nothing_is_served_that_nobody_trusts() -> None:
         assert (await replica.ask(trusted.authorities))["allowed"]
 
 
+class Told(Registration):
+    """A registration that notes whom API servers are told to trust; while it is told, somebody renews the certificate."""
+
+    def __init__(self, cluster: SqliteCluster, certificates: Certificates, renewed: Certificate) -> None:
+        super().__init__(cluster, "arena")
+        self.trusted: list[bytes] = []
+        self._certificates = certificates
+        self._renewed = renewed
+
+    async def trust(self, authorities: bytes) -> bool:
+        """Note the authorities."""
+        self.trusted.append(authorities)
+        self._certificates.answer = self._renewed
+        return True
+
+
+async def test_a_renewal_while_trust_is_written() -> None:
+    """A replica that was slow to say whom to trust does not leave API servers with the authorities of yesterday."""
+    old, new = a_certificate(), a_certificate()
+    certificates = Certificates(old)
+    async with store() as cluster:
+        told = Told(cluster, certificates, new)
+        assert await AdmissionServer(certificates, told, FakeClock(), BoundedProtocol).refresh()
+    assert told.trusted == [old.authorities, new.authorities]
+
+
 async def test_waits_for_its_first_certificate() -> None:
     """Without a certificate the webhook is not ready; it looks again every few seconds."""
     certificates = Certificates(CertificateUnavailable("cannot read the certificate"))
