@@ -5,7 +5,8 @@ Reads refs as files and blocks. Must not know how refs come in.
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -64,9 +65,12 @@ def object_format(repository: Path) -> str:
     return "sha256" if _SHA256.search(_text(repository / "config")) else "sha1"
 
 
-def split_names(refs: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Part a remote's refs into those that a mirror can hold, sorted by name, and the names of the others."""
-    held = {name: target for name, target in sorted(refs.items()) if ref_name_problem(name) is None}
+def split_names(refs: Mapping[str, str], held_before: Collection[str]) -> tuple[dict[str, str], list[str]]:
+    """Part a remote's refs into those that a mirror can hold, sorted by name, and the names of the others.
+
+    `held_before` are the names that it has, which need no second look: of ten thousand refs a poll finds a few new ones.
+    """
+    held = {name: target for name, target in sorted(refs.items()) if name in held_before or ref_name_problem(name) is None}
     return held, sorted(refs.keys() - held.keys())
 
 
@@ -80,24 +84,29 @@ def compare(before: MirrorRefs, after: MirrorRefs, forced: Collection[tuple[str,
     """Name what a fetch changed, sorted by ref. `forced` are pairs of old and new that git called so."""
     old, new = before.refs, after.refs
     changes = [_moved(ref, old[ref], new[ref], forced) for ref in new if ref in old and old[ref] != new[ref]]
-    gone = [ref for ref in old if ref not in new]
-    renamed: dict[str, str] = {}
+    gone = dict.fromkeys(ref for ref in old if ref not in new)
+    left = _branches_at(gone, old)
     for ref in (ref for ref in new if ref not in old):
-        was = _renamed(ref, new[ref], {name: old[name] for name in gone if name not in renamed.values()})
-        if was:
-            renamed[ref] = was
-        changes.append(RefChange("renamed" if was else "created", ref, old[was] if was else "", new[ref], was))
-    changes += [RefChange("deleted", ref, old[ref], "") for ref in gone if ref not in renamed.values()]
+        names = left.get(new[ref]) if ref.startswith(BRANCHES) else None
+        if names:
+            was = names.popleft()
+            del gone[was]
+            changes.append(RefChange("renamed", ref, old[was], new[ref], was))
+        else:
+            changes.append(RefChange("created", ref, "", new[ref]))
+    changes += [RefChange("deleted", ref, old[ref], "") for ref in gone]
     if old and before.head != after.head:
         changes.append(RefChange("default-moved", after.head, old.get(before.head, ""), new.get(after.head, ""), before.head))
     return tuple(sorted(changes, key=lambda change: (change.ref, change.kind)))
 
 
-def _renamed(ref: str, commit: str, gone: Mapping[str, str]) -> str:
-    """Return the branch that went when this one came at its commit; "" when there is none."""
-    if not ref.startswith(BRANCHES):
-        return ""
-    return next((name for name, tip in gone.items() if name.startswith(BRANCHES) and tip == commit), "")
+def _branches_at(names: Iterable[str], refs: Mapping[str, str]) -> Mapping[str, deque[str]]:
+    """Return the branches among some names by the commit that they were at, in order."""
+    found: dict[str, deque[str]] = {}
+    for name in names:
+        if name.startswith(BRANCHES):
+            found.setdefault(refs[name], deque()).append(name)
+    return found
 
 
 def _moved(ref: str, old: str, new: str, forced: Collection[tuple[str, str]]) -> RefChange:

@@ -68,8 +68,8 @@ class _Goal:
     default_branch: str
 
     @classmethod
-    def of(cls, remote: Remote, listing: Listing) -> "_Goal":
-        refs, skipped = split_names(listing.refs)
+    def of(cls, remote: Remote, listing: Listing, mirror: MirrorRefs) -> "_Goal":
+        refs, skipped = split_names(listing.refs, mirror.refs)
         branch = remote.default_branch or listing.head
         full = branch if branch.startswith(BRANCHES) or not branch else f"{BRANCHES}{branch}"
         return cls(refs, skipped, full if full in refs else "")
@@ -115,10 +115,10 @@ class Mirrors:
             GitFailed: git is not there, or could not move HEAD.
         """
         listing = await self._listings.list(remote)
-        goal = _Goal.of(remote, listing)
         path = await self._mirror(project, listing)
         with storage(f"fetch mirror '{project}'"):
             mirror = await anyio.to_thread.run_sync(read_refs, path)
+            goal = await anyio.to_thread.run_sync(_Goal.of, remote, listing, mirror)
             if goal.is_met(mirror):
                 await self._clear_once(path)
                 return goal.state(mirror)
@@ -178,7 +178,7 @@ class Mirrors:
             await run_git(GitCommand(["symbolic-ref", "HEAD", goal.default_branch], repository=path))
             after = MirrorRefs(after.refs, goal.default_branch)
             crash_point("mirror.head_moved")
-        changes = compare(before, after, fetched.forced)
+        changes = await anyio.to_thread.run_sync(compare, before, after, fetched.forced)
         log.info("mirror fetched", project=str(project), changes=len(changes), refs=len(after.refs), skipped=len(goal.skipped))
         return goal.state(after, changes, fetched=True)
 
