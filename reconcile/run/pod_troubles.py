@@ -12,6 +12,8 @@ from reconcile.cluster.port import Object
 
 MAX_CAUSE: Final = 400
 """Characters of a cluster's own words that are shown."""
+_NO_CLAIMS: Final = " no new claims to deallocate,"
+"""What the scheduler of Kubernetes 1.34 says of every pod, beside what it says of preempting others."""
 _INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _WAITING: Final = {
     **dict.fromkeys(
@@ -86,7 +88,7 @@ def _lost(status: Mapping[str, Any], disruption: Mapping[str, Any]) -> str:
 def _unscheduled(scheduled: Mapping[str, Any]) -> str:
     if scheduled.get("status") != "False":
         return ""
-    return f"cannot be scheduled: {_cause(scheduled).partition(' preemption:')[0]}"
+    return f"cannot be scheduled: {_cause(scheduled).partition(' preemption:')[0].removesuffix(_NO_CLAIMS)}"
 
 
 def _containers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -95,6 +95,15 @@ class ControlPlane:
         )
         self._await("kube-controller-manager", lambda: _answers(f"https://127.0.0.1:{port}/healthz", None))
 
+    def start_scheduler(self) -> None:
+        """Start the scheduler, which gives pods their nodes; without it they wait, and no condition says why."""
+        port = free_ports(1)[0]
+        self._spawn(
+            "kube-scheduler",
+            *(f"--kubeconfig={self.kubeconfig}", "--leader-elect=false", "--bind-address=127.0.0.1", f"--secure-port={port}"),
+        )
+        self._await("kube-scheduler", lambda: _answers(f"https://127.0.0.1:{port}/healthz", None))
+
     def install(self, *objects: Mapping[str, Any]) -> list[str]:
         """Create cluster-scoped objects, wait until those that are CustomResourceDefinitions are established, and return the server's warnings."""
         warnings: list[str] = []

@@ -47,8 +47,17 @@ def unschedulable(message: str, reason: str = "Unschedulable") -> dict[str, Any]
             id="no room",
         ),
         pytest.param(
-            pod(**unschedulable('persistentvolumeclaim "arena-content" not found')),
-            'cannot be scheduled: persistentvolumeclaim "arena-content" not found',
+            pod(
+                **unschedulable(
+                    "0/3 nodes are available: 3 Insufficient cpu. no new claims to deallocate, preemption: 0/3 nodes are available: 3 No preemption victims found."
+                )
+            ),
+            "cannot be scheduled: 0/3 nodes are available: 3 Insufficient cpu.",
+            id="no room, as of Kubernetes 1.34",
+        ),
+        pytest.param(
+            pod(**unschedulable('0/1 nodes are available: persistentvolumeclaim "arena-content" not found. not found')),
+            'cannot be scheduled: 0/1 nodes are available: persistentvolumeclaim "arena-content" not found. not found',
             id="no such claim",
         ),
         pytest.param(
