@@ -33,6 +33,7 @@ class ProjectReconciler:
             return await remove(project)
         fields = unsupported_fields("ArenaProject", scope.obj["spec"])
         if fields:
+            project.answer_request()
             raise Stalled(ProjectReason.NOT_SUPPORTED, f"not supported yet: {', '.join(fields)}")
         await scope.add_finalizer(PROJECT_FINALIZER)
         try:

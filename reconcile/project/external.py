@@ -45,6 +45,7 @@ async def look_at_external(project: ProjectScope, external: External) -> Result:
     project.status.setdefault("display", {})["kind"] = "external"
     cause = check_url(external.url)
     if cause is not None:
+        project.answer_request()
         raise Stalled(ProjectReason.INVALID_SPEC, f"spec.external.url cannot be mirrored: {cause}")
     await _be_of(project, external)
     if project.spec.suspend:

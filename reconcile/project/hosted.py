@@ -44,9 +44,9 @@ async def _sync(project: ProjectScope, hosted: Hosted) -> Result:
     await adopt_retained(project.scope, project.project, repositories, hosted.object_format)
     await repositories.create(project.project, object_format=hosted.object_format)
     head = await repositories.head(project.project)
+    project.answer_request()
     if head is None and hosted.seed is not None:
         head = await _seed(project, hosted.seed.config_map)
-    project.answer_request()
     if head is None:
         await forget_head(project)
         raise Waiting(ProjectReason.REPOSITORY_EMPTY, f"no commit yet: git push {project.status['repositoryURL']} HEAD:{DEFAULT_BRANCH}", LOOK_AGAIN)

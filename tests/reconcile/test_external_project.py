@@ -329,9 +329,11 @@ class TestFailures:
         assert condition(await project(world))["status"] == "True"
 
     async def test_a_url_that_cannot_be_mirrored(self, lenient_world: World) -> None:
-        """InvalidSpec, Stalled, with nothing asked: a store without our rules took it."""
+        """InvalidSpec, Stalled, with nothing asked: a store without our rules took it. Who waits for an answer has it."""
         await lenient_world.external_project(url="https://user:hunter2@git.example.com/p.git")
-        found = await lenient_world.get(ARENA_PROJECT, "src")
+        await request_sync(lenient_world, "now")
+        found = await project(lenient_world)
+        assert found["status"]["lastHandledSync"] == "now"
         assert (condition(found)["reason"], condition(found, "Stalled")["status"]) == ("InvalidSpec", "True")
         assert ("hunter2" in condition(found)["message"], lenient_world.remotes.fetched) == (False, [])
 

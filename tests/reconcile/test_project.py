@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from reconcile.cluster.port import ARENA_PROJECT, CONFIG_MAP
+from reconcile.kinds.names import REQUESTED_SYNC
 from tests.reconcile.conftest import BUNDLE, NAMESPACE, ProcessDied, World, condition, dying
 
 SEED = {"hosted": {"seed": {"configMap": {"name": "starter"}}}}
@@ -61,11 +62,13 @@ async def test_the_seed_is_the_first_commit_and_no_other(world: World) -> None:
     ],
 )
 async def test_a_seed_that_cannot_be_made(world: World, data: dict[str, str] | None, items: list[dict[str, str]], cause: str) -> None:
-    """SeedFailed names what is wrong, and the repository stays without a commit."""
+    """SeedFailed names what is wrong, and the repository stays without a commit. Who waits for an answer has it."""
     if data is not None:
         await config_map(world, **data)
     await world.apply(ARENA_PROJECT, "src", {"hosted": {"seed": {"configMap": {"name": "starter", "items": items}}}})
+    await world.cluster.patch(ARENA_PROJECT, NAMESPACE, "src", {"metadata": {"annotations": {REQUESTED_SYNC: "now"}}})
     found = await project(world)
+    assert found["status"]["lastHandledSync"] == "now"
     assert (condition(found)["reason"], cause in condition(found)["message"]) == ("SeedFailed", True), condition(found)["message"]
     assert await world.repositories.head(world.project) is None
 
