@@ -63,8 +63,10 @@ def up(  # noqa: PLR0913 - one parameter an option
     directory = state_directory(state)
     directory.prepare()
     with directory.lock():
-        from arena.wiring import LocalArena, LocalSettings  # noqa: PLC0415 - the whole house, only when it is started
+        from arena.local.large_blocks import return_large_blocks  # noqa: PLC0415 - the whole house, only when it is started
+        from arena.wiring import LocalArena, LocalSettings  # noqa: PLC0415
 
+        return_large_blocks()
         arena = LocalArena(directory, LocalSettings(host, port, max_workers, redis_url, networks))
         with contextlib.suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(arena.run(lambda url: _welcome(url, directory)))
