@@ -5,6 +5,7 @@ Owns the order of steps and what a failure means; when a fetch is due is `schedu
 """
 
 import random
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -30,6 +31,7 @@ from reconcile.runtime.conditions import timestamp
 from reconcile.runtime.reconciler import Done, Result
 
 FETCH_FAILED = "FetchFailed"
+NEXT_TURN = timedelta(seconds=3)
 _OF_THE_REMOTE = ("defaultBranch", "refs", "lastFetchTime", "nextFetchTime", "fetchFailure", "credentialsVersion")
 
 
@@ -56,12 +58,13 @@ async def look_at_external(project: ProjectScope, external: External) -> Result:
     missing = not await project.world.repositories.exists(project.project)
     want = Want(project.scope.generation, project.requested, secret_version(secret), missing)
     due = is_due(project.status, want, interval, now)
-    if due:
-        await _fetch(project, external, secret, now)
-    problem = await _take_head(project, tidy=due)
-    if due:
+    with project.world.turns.take(project.project.namespace) if due else nullcontext(False) as fetches:  # noqa: FBT003 - as `take` yields it
+        if fetches:
+            await _fetch(project, external, secret, now)
+    problem = await _take_head(project, tidy=fetches)
+    if fetches:
         await project.catch_up()  # or a repository that is pushed to faster than its head is exported would never answer anybody
-    return _outcome(project, problem)
+    return _outcome(project, problem, now + NEXT_TURN if due and not fetches else None)
 
 
 async def _be_of(project: ProjectScope, external: External) -> None:
@@ -200,16 +203,21 @@ async def _tip(project: ProjectScope, branch: str) -> str:
         raise SourceProblem(ProjectReason.REF_NOT_FOUND, f"the remote has no branch '{branch.removeprefix(BRANCHES)}'", hint=hint) from error
 
 
-def _outcome(project: ProjectScope, problem: SourceProblem | None) -> Result:
-    """Reduce the fetch and the head to FetchFailed and Ready. A failed fetch is said before a head that cannot be taken: the head is older news."""
+def _outcome(project: ProjectScope, problem: SourceProblem | None, turn: datetime | None) -> Result:
+    """Reduce the fetch and the head to FetchFailed and Ready. A failed fetch is said before a head that cannot be taken: the head is older news.
+
+    `turn`: when to come again for a fetch that is due and had no turn; None when it was had or none is due.
+    """
     scope, status = project.scope, project.status
     failed_fetch = "fetchFailure" in status
+    if turn and not failed_fetch and "lastFetchTime" not in status:
+        raise Waiting(ProjectReason.PROGRESSING, "waiting for its turn to fetch: other remotes have not answered yet", NEXT_TURN)
     if not failed_fetch and problem is None:
         scope.condition(FETCH_FAILED, "False", ProjectReason.SUCCEEDED)
     elif not failed_fetch and problem is not None:
         scope.condition(FETCH_FAILED, "True", problem.reason, problem.text)
     said = next(condition for condition in status["conditions"] if condition["type"] == FETCH_FAILED)
-    planned = datetime.fromisoformat(status["nextFetchTime"])
+    planned = turn or datetime.fromisoformat(status["nextFetchTime"])
     head = status.get("head")
     if head:
         message = f"{head['ref'].removeprefix(BRANCHES)} is {head['commit'][:12]}"

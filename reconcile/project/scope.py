@@ -13,6 +13,7 @@ from reconcile.errors import Conflict
 from reconcile.kinds.names import REQUESTED_SYNC, request_of
 from reconcile.kinds.project import ArenaProjectSpec
 from reconcile.project.port import MirrorPort
+from reconcile.project.turns import FetchTurns
 from reconcile.runtime.reconciler import Pass
 
 LOOK_AGAIN = timedelta(seconds=30)
@@ -23,7 +24,7 @@ LOOK_AGAIN = timedelta(seconds=30)
 class ProjectWorld:
     """What a project touches beyond its own object. `clone_url` is the address that `/<namespace>/<project>.git` is appended to.
 
-    `shown` are the projects whose status has all that their last fetch brought, as far as this process knows.
+    `shown` are the projects whose status has all that their last fetch brought, as far as this process knows. `turns`: how many fetch at once.
     """
 
     repositories: Repositories
@@ -31,6 +32,7 @@ class ProjectWorld:
     mirrors: MirrorPort
     clone_url: str
     shown: set[ProjectKey] = field(default_factory=set)
+    turns: FetchTurns = field(default_factory=FetchTurns)
 
     @property
     def volume(self) -> ContentVolume:

@@ -3,10 +3,12 @@
 import asyncio
 import base64
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from gitops.errors import RemoteCause, RemoteFailed
+from gitops.mirrors import MirrorState
 from reconcile.cluster.port import ARENA_PROJECT, SECRET, Cluster, Listing, ResourceKind
 from reconcile.control_plane import ControlPlane, Reconcilers
 from reconcile.errors import Forbidden
@@ -100,6 +102,30 @@ async def test_no_list_of_secrets_is_read(live: World) -> None:
     await live.cluster.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "read", "namespace": NAMESPACE}, "data": data})
     await until(live, lambda: is_ready(live), within_s=35.0)
     assert [remote.credentials.token for remote in live.remotes.fetched] == ["t"]
+
+
+async def test_remotes_that_do_not_answer_keep_nobody_waiting(live: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many remotes are silent, a hosted project is looked at; those that wait for a turn say so, and have it once the others have answered."""
+    live.remotes.upstream().commit(files=FILES)
+    answer, fetch = asyncio.Event(), live.remotes.fetch
+
+    async def silent(*arguments: Any) -> MirrorState:
+        await answer.wait()
+        return await fetch(*arguments)
+
+    monkeypatch.setattr(live.remotes, "fetch", silent)
+    for number in range(20):
+        await live.apply(ARENA_PROJECT, f"slow-{number}", {"external": {"url": URL}})
+
+    async def said(name: str, word: str) -> bool:
+        status = (await live.get(ARENA_PROJECT, name)).get("status") or {}
+        return any(word in f"{condition['reason']} {condition['message']}" for condition in status.get("conditions", []))
+
+    await until(live, lambda: said("slow-19", "waiting for its turn"))
+    await live.apply(ARENA_PROJECT, "src", {"hosted": {}})
+    await until(live, lambda: said("src", "RepositoryEmpty"))
+    answer.set()
+    await until(live, lambda: said("slow-19", "Succeeded"), within_s=20.0)
 
 
 @pytest.mark.parametrize("known", [pytest.param(False, id="never fetched"), pytest.param(True, id="fetched before")])
