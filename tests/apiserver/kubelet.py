@@ -33,6 +33,7 @@ class _Kept:
     pod: Object
     leaving: asyncio.Event = field(default_factory=asyncio.Event)
     gone: bool = False
+    serving: asyncio.Task[None] | None = None
 
 
 @dataclass(slots=True)
@@ -63,6 +64,15 @@ class Kubelet:
             async for event in self._cluster.watch(POD, None, ""):
                 self._heed(group, event.object, gone=event.type == "DELETED")
 
+    async def lose_power(self) -> None:
+        """Kill every process, tell nobody, and come back as another node, which has never heard of the pods of this one."""
+        lost = [kept.serving for kept in self._kept.values() if kept.serving]
+        for task in lost:
+            task.cancel()
+        await asyncio.gather(*lost, return_exceptions=True)
+        self._kept.clear()
+        self.node = f"{self.node}-again"
+
     def log(self, pod: Object, container: str) -> Path:
         """Return where a container's output is."""
         return self.logs.joinpath(pod["metadata"]["namespace"], pod["metadata"]["name"], f"{container}.log")
@@ -75,7 +85,7 @@ class Kubelet:
             if not mine or gone or status.get("phase") not in (None, "Pending", "Running"):
                 return
             kept = self._kept[metadata["uid"]] = _Kept(pod)
-            group.create_task(self._serve(kept))
+            kept.serving = group.create_task(self._serve(kept))
         kept.pod = pod
         kept.gone = gone
         if gone or "deletionTimestamp" in metadata:

@@ -23,7 +23,7 @@ from reconcile.project import ProjectReconciler, ProjectWorld
 from reconcile.run import RunReconciler
 from reconcile.worker_job import ClusterPods, SecretValue
 from tests.apiserver.control_plane import ControlPlane
-from tests.apiserver.kubelet import kubelet
+from tests.apiserver.kubelet import Kubelet, kubelet
 from tests.apiserver.server_fixture import REAL
 from tests.e2e.bundles import bundle
 from tests.reconcile.conftest import NAMESPACE, World
@@ -35,8 +35,16 @@ CLAIM = "arena-content"
 
 
 @pytest.fixture
-async def world(control_plane: ControlPlane, cluster: KubeCluster, tmp_path: Path) -> AsyncIterator[World]:
+async def node(control_plane: ControlPlane, cluster: KubeCluster, tmp_path: Path) -> AsyncIterator[Kubelet]:
+    """A node that mounts the content volume of `world`."""
+    async with kubelet(control_plane, cluster, tmp_path / "node", namespaces=[NAMESPACE], claims={CLAIM: tmp_path / "content"}) as own:
+        yield own
+
+
+@pytest.fixture
+async def world(node: Kubelet, cluster: KubeCluster, tmp_path: Path) -> AsyncIterator[World]:
     """An installation at work on the real server: controllers, queue server, content volume and a node."""
+    assert node
     server = EmbeddedServer(tmp_path / "queue")
     url = await server.start()
     queue = RedisWorkQueue(url, installation=INSTALLATION)
@@ -50,9 +58,8 @@ async def world(control_plane: ControlPlane, cluster: KubeCluster, tmp_path: Pat
     reconcilers = Reconcilers(ProjectReconciler(projects), JobReconciler(world.repositories, world.volume), RunReconciler(runs))
     controllers = asyncio.ensure_future(Controllers(cluster, reconcilers, SystemClock()).run())
     try:
-        async with kubelet(control_plane, cluster, tmp_path / "node", namespaces=[NAMESPACE], claims={CLAIM: world.volume.root}):
-            yield world
-            await removed(world)
+        yield world
+        await removed(world)
     finally:
         controllers.cancel()
         await asyncio.gather(controllers, return_exceptions=True)
@@ -172,6 +179,28 @@ async def test_a_worker_that_is_killed(world: World) -> None:
     assert (run["status"]["phase"], run["status"]["display"]["progress"]) == ("Succeeded", "40/40"), run["status"]
     (job,) = await world.worker_jobs()
     assert job["status"]["failed"] == 1
+
+
+async def test_a_node_that_is_lost(world: World, node: Kubelet, control_plane: ControlPlane) -> None:
+    """What the workers of a lost node had begun returns when its leases end, and is worked elsewhere, counted once and held against nobody."""
+    await pushed(world, trials=30, latency_ms=400)
+    await world.job(workers={"concurrency": 2})
+    await eventually(lambda: has_progress(world))
+    await node.lose_power()
+    for pod in (await world.cluster.list(POD, NAMESPACE)).items:  # as the pod garbage collector does when a node's object is gone
+        name = pod["metadata"]["name"]
+        gone = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC", "message": "PodGC: node no longer exists"}
+        await world.cluster.patch_status(POD, NAMESPACE, name, {"phase": "Failed", "conditions": [gone]})
+        control_plane.ask("DELETE", f"/api/v1/namespaces/{NAMESPACE}/pods/{name}", {"gracePeriodSeconds": 0}).close()
+    run = await run_in(world, "Succeeded", "Failed")
+    assert (run["status"]["phase"], run["status"]["display"]["progress"]) == ("Succeeded", "30/30"), run["status"]
+    (job,) = await world.worker_jobs()
+    assert job["status"].get("failed", 0) == 0
+
+
+async def has_progress(world: World) -> bool:
+    """Say whether an item of the only run is counted."""
+    return any((run.get("status") or {}).get("progress", {}).get("completed") for run in await world.runs())
 
 
 def children() -> list[int]:
