@@ -33,26 +33,27 @@ async def bring_up_to_date(run: RunScope, project: Mapping[str, Any], ref: str) 
     Raises:
         Waiting: the fetch that the run asked for is not done.
     """
-    known = await _is_known(run, ref)
+    known = await _known(run, ref)
     if not remote_url(project) or (known and is_full_commit(ref)):
         return ""
     status = project["status"]
     if project["spec"].get("suspend"):
         return f"the project is suspended, and was fetched last at {status.get('lastFetchTime')}"
-    if ref.startswith("refs/") and not ref.startswith((BRANCHES, "refs/tags/")):
-        return await _fetch_by_name(run, project, ref)
+    name = known or ref
+    if name.startswith("refs/") and not name.startswith((BRANCHES, "refs/tags/")):
+        return await _fetch_by_name(run, project, name)
     if known and run.clock.now() - datetime.fromisoformat(status["lastFetchTime"]) < FRESH:
         return ""
     await _ask(run, project)
     return _stale(status) if "fetchFailure" in status else ""
 
 
-async def _is_known(run: RunScope, ref: str) -> bool:
+async def _known(run: RunScope, ref: str) -> str:
+    """Return the full name, or the SHA, of what the mirror has under this spelling; "" when it has nothing."""
     try:
-        await run.world.repositories.resolve(run.project, ref)
+        return (await run.world.repositories.resolve(run.project, ref)).ref
     except (RefNotFound, UnknownProject):
-        return is_full_commit(ref) and await _is_kept(run, ref)
-    return True
+        return ref if is_full_commit(ref) and await _is_kept(run, ref) else ""
 
 
 async def _is_kept(run: RunScope, commit: str) -> bool:

@@ -224,12 +224,13 @@ class TestNames:
         await world.look(ARENA_PROJECT, "src")
         assert pinned(await look_at_run(world)) == commit
 
-    async def test_a_full_name_outside_of_branches_is_fetched_each_time(self, world: World, upstream: Upstream) -> None:
-        """`refs/pull/7/head` is brought by its name before each run, since no poll brings it."""
-        for number in range(2):
+    @pytest.mark.parametrize("later", ["refs/pull/7/head", "pull/7/head"])
+    async def test_a_full_name_outside_of_branches_is_fetched_each_time(self, world: World, upstream: Upstream, later: str) -> None:
+        """`refs/pull/7/head` is brought by its name before each run, since no poll brings it; also for one that names it in short, as git lets it."""
+        for number, ref in enumerate(("refs/pull/7/head", later)):
             commit = upstream.commit("pulled", files={**FILES, "n": str(number).encode()})
             upstream.set_ref("refs/pull/7/head", commit)
-            await world.job(f"eval-{number}", ref="refs/pull/7/head")
+            await world.job(f"eval-{number}", ref=ref)
             await world.look(ARENA_JOB, f"eval-{number}")
             for run in await world.runs():
                 await world.look(ARENA_RUN, run["metadata"]["name"])
