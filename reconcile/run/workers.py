@@ -7,9 +7,9 @@ from datetime import timedelta
 
 from foundation.crash import crash_point
 from reconcile.cluster.port import ARENA_RUN, JOB, Object
-from reconcile.errors import AlreadyExists, Waiting
+from reconcile.errors import AlreadyExists, Invalid, Waiting
 from reconcile.kinds.reasons import EventReason, RunReason
-from reconcile.run.scope import RunScope
+from reconcile.run.scope import RunRefused, RunScope
 from reconcile.run.stopping import request_stop
 from reconcile.run.worker_jobs import is_own, known_job
 from reconcile.worker_job import WorkerSpec, worker_job
@@ -70,6 +70,10 @@ async def _create(run: RunScope) -> None:
         job = await run.cluster.create(worker_job(_spec(run)))
     except AlreadyExists as error:
         raise Waiting(RunReason.JOB_CREATION_FAILED, error.message, RETRY) from error
+    except Invalid as error:
+        if run.pods is None or run.pods.overrides is None:
+            raise  # the fault is ours, not the spec's
+        raise RunRefused(RunReason.INVALID_SPEC, f"spec.workers.podOverrides: {error.message}") from error
     crash_point("workers.created")
     _show_started(run, job)
     await run.scope.save()

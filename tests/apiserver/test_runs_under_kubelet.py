@@ -144,6 +144,16 @@ async def test_a_run_that_is_cancelled(world: World) -> None:
     await eventually(lambda: nothing_left(world, JOB, POD))
 
 
+async def test_overrides_that_the_server_refuses(world: World) -> None:
+    """A run whose podOverrides make a Job that the server does not take fails for good, in the server's words."""
+    await pushed(world)
+    await world.job(workers={"podOverrides": {"labels": {"team": "not a label!"}}})
+    run = await run_in(world, "Failed", "Succeeded")
+    assert (run["status"]["phase"], condition_of(run, "reason")) == ("Failed", "InvalidSpec")
+    assert condition_of(run, "message").startswith("spec.workers.podOverrides: ")
+    assert "not a label!" in condition_of(run, "message")
+
+
 async def test_a_pod_that_cannot_start(world: World) -> None:
     """A run says why its pod does not start, and goes on when the cause is gone."""
     secret = await world.get(SECRET, QUEUE_SECRET)

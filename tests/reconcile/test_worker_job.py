@@ -171,7 +171,7 @@ def test_all_problems_are_named_at_once() -> None:
         }
     )
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_whatever_is_taken_leaves_ours_alone(fields: dict[str, Any]) -> None:
     """Overrides that are taken only add: each of our variables, volumes, mounts and labels is there once, as it was, and no name is there twice."""
     ours = golden("cluster")["spec"]["template"]
