@@ -27,11 +27,11 @@ from reconcile.project.problems import FAILURES, SourceProblem, problem_of
 from reconcile.project.remote import find_secret, remote_of, secret_version
 from reconcile.project.schedule import SPREAD, Want, is_due, wait_for
 from reconcile.project.scope import LOOK_AGAIN, ProjectScope
+from reconcile.project.turns import NEXT_TURN
 from reconcile.runtime.conditions import timestamp
 from reconcile.runtime.reconciler import Done, Result
 
 FETCH_FAILED = "FetchFailed"
-NEXT_TURN = timedelta(seconds=3)
 _OF_THE_REMOTE = ("defaultBranch", "refs", "lastFetchTime", "nextFetchTime", "fetchFailure", "credentialsVersion")
 
 

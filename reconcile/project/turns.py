@@ -3,10 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 TOTAL = 12
 """Of sixteen passes at once (`control_plane.py`)."""
 PER_NAMESPACE = 8
+NEXT_TURN = timedelta(seconds=3)
+"""When to come again for one."""
 
 
 class FetchTurns:

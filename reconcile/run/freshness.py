@@ -14,11 +14,12 @@ from gitops.errors import RefNotFound, UnknownProject
 from reconcile.cluster.port import ObjectKey
 from reconcile.errors import Waiting
 from reconcile.kinds.names import REQUESTED_SYNC, request_of
-from reconcile.kinds.project import ArenaProjectSpec
+from reconcile.kinds.project import ArenaProjectSpec, External
 from reconcile.kinds.reasons import RunReason
 from reconcile.project.identity import BRANCHES, remote_url
 from reconcile.project.problems import FAILURES, SourceProblem, problem_of
 from reconcile.project.remote import find_secret, remote_of
+from reconcile.project.turns import NEXT_TURN
 from reconcile.run.scope import RunScope
 from reconcile.runtime.conditions import timestamp
 
@@ -76,9 +77,12 @@ async def _ask(run: RunScope, project: Mapping[str, Any]) -> None:
         run.status["fetchRequest"] = await run.world.sync_requests.request(ObjectKey(run.namespace, run.project.name), "run")
         run.status["fetchRequestTime"] = asked
         await run.scope.save()
-    message = f"waiting for a fetch of {remote_url(project)}"
+    raise _progressing(run, f"waiting for a fetch of {remote_url(project)}", RETRY)
+
+
+def _progressing(run: RunScope, message: str, after: timedelta) -> Waiting:
     run.scope.condition("SourceValid", "Unknown", RunReason.PROGRESSING, message)
-    raise Waiting(RunReason.PROGRESSING, message, RETRY)
+    return Waiting(RunReason.PROGRESSING, message, after)
 
 
 def _is_answered(run: Mapping[str, Any], project: Mapping[str, Any], latest: str) -> bool:
@@ -98,6 +102,13 @@ async def _fetch_by_name(run: RunScope, project: Mapping[str, Any], ref: str) ->
     external = ArenaProjectSpec.model_validate(project["spec"]).external
     if external is None:
         return ""
+    with run.world.turns.take(run.namespace) as turn:
+        if not turn:
+            raise _progressing(run, f"waiting for its turn to fetch {ref}: other remotes have not answered yet", NEXT_TURN)
+        return await _fetched_by_name(run, external, ref)
+
+
+async def _fetched_by_name(run: RunScope, external: External, ref: str) -> str:
     try:
         secret = await find_secret(run.cluster, run.namespace, external)
         await run.world.mirrors.fetch_ref(run.project, remote_of(external, secret), ref)

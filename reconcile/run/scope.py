@@ -1,7 +1,7 @@
 """What every step of a run's reconciliation works with: the pass, the world, the run's own names, and how a step ends it all."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from reconcile.cluster.port import Cluster
 from reconcile.kinds.job import ArenaJobSpec
 from reconcile.kinds.names import TERMINAL_PHASES
 from reconcile.project.port import MirrorPort
+from reconcile.project.turns import FetchTurns
 from reconcile.runtime.reconciler import Pass
 from reconcile.sync_requests import SyncRequests
 from reconcile.worker_job import ClusterPods
@@ -28,6 +29,7 @@ class RunWorld:
     """What a run touches beyond its own object. `max_workers` caps the workers of one run, None does not.
 
     `pods` is what every run's worker pods get on a cluster; None where workers are processes of this machine.
+    `turns`: how many passes fetch a ref by its name at once; the others go on.
     """
 
     repositories: Repositories
@@ -40,6 +42,7 @@ class RunWorld:
     installation: str
     max_workers: int | None = None
     pods: ClusterPods | None = None
+    turns: FetchTurns = field(default_factory=lambda: FetchTurns(total=2, per_namespace=1))
 
 
 class RunRefused(ArenaError):

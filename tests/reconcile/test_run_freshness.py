@@ -1,5 +1,6 @@
 """A run of an external project: how new the mirror must be, and what becomes of the run when it cannot be had."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -197,6 +198,30 @@ class TestNames:
         run = await look_at_run(world)
         assert (run["status"]["phase"], condition(run)["reason"]) == ("Failed", "RefNotFound")
         assert len(world.remotes.fetched) + len(world.remotes.by_name) == 2
+
+    async def test_a_remote_that_does_not_answer_holds_one_run(self, world: World, monkeypatch: pytest.MonkeyPatch, upstream: Upstream) -> None:
+        """While one run waits for a ref by its name the next of its namespace ends its pass, says so, and has its turn later."""
+        upstream.set_ref("refs/pull/7/head", upstream.commit("topic", files=FILES))
+        asked, answer, fetch = asyncio.Event(), asyncio.Event(), world.remotes.fetch_ref
+
+        async def silent(*arguments: Any) -> bool:
+            asked.set()
+            await answer.wait()
+            return await fetch(*arguments)
+
+        monkeypatch.setattr(world.remotes, "fetch_ref", silent)
+        for number in range(2):
+            await world.job(f"eval-{number}", ref="refs/pull/7/head")
+            await world.look(ARENA_JOB, f"eval-{number}")
+        first, second = (run["metadata"]["name"] for run in await world.runs())
+        held = asyncio.create_task(world.look(ARENA_RUN, first))
+        await asked.wait()
+        await world.look(ARENA_RUN, second)
+        assert "waiting for its turn" in condition(await world.get(ARENA_RUN, second))["message"]
+        answer.set()
+        await held
+        await world.look(ARENA_RUN, second)
+        assert all(pinned(run) for run in await world.runs())
 
     async def test_a_known_sha_needs_no_remote(self, world: World, upstream: Upstream) -> None:
         """A commit is what it is: with the remote down and the mirror old it runs, without a Warning."""
