@@ -130,7 +130,7 @@ def _check(review: Review) -> Sequence[str]:
         admit_status(review.kind, review.new, review.old or {})
         return ()
     # Which fields there are is the CRD's to say: one that is newer than this program has fields that it cannot know.
-    return admit(review.kind, review.new, review.old, unknown="prune").warnings
+    return admit(review.kind, review.new, review.old, unknown="prune", in_cluster=True).warnings
 
 
 def _answer(review: Review, response: Mapping[str, Any]) -> Object:

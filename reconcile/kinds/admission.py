@@ -57,11 +57,14 @@ class Admitted:
     warnings: list[str] = field(default_factory=list)
 
 
-def admit(kind: str, new: dict[str, Any], old: dict[str, Any] | None, *, unknown: Literal["refuse", "prune"] = "refuse") -> Admitted:
+def admit(
+    kind: str, new: dict[str, Any], old: dict[str, Any] | None, *, unknown: Literal["refuse", "prune"] = "refuse", in_cluster: bool = False
+) -> Admitted:
     """Default and check an object before it is stored. Kinds that are not ours pass unchanged.
 
     `old` is what is stored, None on create. A spec or status equal to the stored one is not checked again, so that an object which an
     older program took can still lose its finalizers. Unknown keys are errors, or with `prune` are dropped with a warning each.
+    `in_cluster`: workers are pods, so what only pods can have is not warned of.
 
     Raises:
         Invalid: with every field that is wrong. Rules are only looked at when the schema holds, checks only when the rules hold.
@@ -81,7 +84,7 @@ def admit(kind: str, new: dict[str, Any], old: dict[str, Any] | None, *, unknown
         errors = [FieldError(problem.path, f"Invalid value: {problem.message}") for problem in _problems(kind, obj)]
     if errors:
         raise Invalid(errors, kind=kind, name=name)
-    return Admitted(obj, [*(_unknown_message(key) for key in strangers), *(_warnings(kind, obj) if "spec" in changed else ())])
+    return Admitted(obj, [*(_unknown_message(key) for key in strangers), *(_warnings(kind, obj, in_cluster=in_cluster) if "spec" in changed else ())])
 
 
 def admit_status(kind: str, new: dict[str, Any], old: dict[str, Any]) -> None:
@@ -150,12 +153,14 @@ def _problems(kind: str, obj: Mapping[str, Any]) -> list[Problem]:
     return []
 
 
-def _warnings(kind: str, obj: Mapping[str, Any]) -> Iterator[str]:
+def _warnings(kind: str, obj: Mapping[str, Any], *, in_cluster: bool) -> Iterator[str]:
     """What a writer should know of an object that is taken: it will not do what it says."""
     schedule = [] if kind != "ArenaJob" else schedule_problems(obj["spec"])
     for problem in schedule:
         yield f"{problem}; no run starts ({problem.reason})"
-    unsupported = [path for path in unsupported_fields(kind, obj["spec"]) if not (schedule and path.startswith("spec.schedule"))]
+    unsupported = [
+        path for path in unsupported_fields(kind, obj["spec"], in_cluster=in_cluster) if not (schedule and path.startswith("spec.schedule"))
+    ]
     for path in unsupported:
         yield f"{path} is not supported yet (NotSupported)"
 

@@ -1,5 +1,6 @@
 """What a spec may say and nothing carries out yet."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -87,6 +88,26 @@ def test_the_table() -> None:
 def test_unsupported_fields(kind: str, spec: dict[str, Any], fields: list[str]) -> None:
     """A field counts when someone decided it: a default and an empty value do not."""
     assert unsupported_fields(kind, spec) == fields
+
+
+@pytest.mark.parametrize(("kind", "wrap"), [("ArenaJob", lambda spec: spec), ("ArenaRun", lambda spec: {"template": spec})])
+def test_what_only_pods_can_have(kind: str, wrap: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Where workers are pods podOverrides are carried out, and nobody is warned of them."""
+    spec = wrap({**JOB, "workers": {"podOverrides": {"labels": {"a": "b"}}}})
+    assert unsupported_fields(kind, spec, in_cluster=True) == []
+    assert unsupported_fields(kind, spec) != []
+
+
+def test_a_cluster_warns_of_no_pod_overrides() -> None:
+    """Admission says what has no effect where it is asked."""
+    job = {
+        "apiVersion": API_VERSION,
+        "kind": "ArenaJob",
+        "metadata": {"name": "x"},
+        "spec": {**JOB, "workers": {"podOverrides": {"labels": {"a": "b"}}}},
+    }
+    assert admit("ArenaJob", job, None, in_cluster=True).warnings == []
+    assert admit("ArenaJob", job, None).warnings == ["spec.workers.podOverrides is not supported yet (NotSupported)"]
 
 
 @pytest.mark.parametrize("kind", ["ArenaJob", "ArenaProject", "Workspace"])
