@@ -47,10 +47,10 @@ async def keep_small(repository: Path) -> list[str]:
         GitFailed: the repository is as it was.
     """
     due = await anyio.to_thread.run_sync(_due, repository)
+    if "garbage" in due:  # before it is tried: what fails or takes too long does so once a week, not in every pass
+        await anyio.to_thread.run_sync((repository / COLLECTED_NAME).touch)
     for arguments in due.values():
         await run_git(GitCommand(arguments, repository=repository), timeout_s=REPACK_TIMEOUT_S)
-    if "garbage" in due:
-        await anyio.to_thread.run_sync((repository / COLLECTED_NAME).touch)
     return list(due)
 
 

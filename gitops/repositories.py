@@ -181,7 +181,8 @@ class Repositories:
     async def maintain(self, project: ProjectKey) -> None:
         """Remove leftovers of killed processes and what has long been unreachable, roll up many packs, and pack many refs.
 
-        Nothing happens while a push runs or when the repository is gone: the next call finds the same work.
+        Nothing happens while a push runs or when the repository is gone: the next call finds the same work. Git that cannot repack, on a full volume or
+        beside a damaged file, is logged and no error: the repository answers as it did.
         """
         path = self.volume.repository(project)
         with contextlib.suppress(UnknownProject), _storage("maintain", project):
@@ -190,8 +191,11 @@ class Repositories:
                     return
                 await self._in_thread(lambda: maintenance.sweep_siblings(path.parent))
                 await self._sweep(project)
-                if done := await maintenance.keep_small(path):
-                    log.info("repository kept small", project=str(project), done=done)
+                try:
+                    if done := await maintenance.keep_small(path):
+                        log.info("repository kept small", project=str(project), done=done)
+                except GitFailed as error:
+                    log.warning("repository not kept small", project=str(project), error=error.message)
 
     async def retain(self, project: ProjectKey, uid: str) -> None:
         """Move the repository aside under the UID of its deleted project. Idempotent.

@@ -1,5 +1,6 @@
 """ArenaProject: a repository that is there, seeded once, its head exported."""
 
+import os
 from typing import Any
 
 import pytest
@@ -145,3 +146,16 @@ async def test_sha256(world: World) -> None:
     await world.look_at_all(2)
     run = await world.run()
     assert (len(commit), run["status"]["source"]["commit"], run["status"]["phase"]) == (64, commit, "Running")
+
+
+async def test_a_repository_that_cannot_be_tidied_is_ready_all_the_same(world: World) -> None:
+    """Housekeeping is nobody's verdict: with a damaged object that no ref needs the head is exported, and git is not started for it in every pass."""
+    await world.project_with()
+    repository = world.volume.repository(world.project)
+    stamp = repository / "arena.collected"
+    damaged = repository / "objects" / "pack" / f"pack-{'1' * 40}.pack"
+    for path in (damaged, damaged.with_suffix(".idx")):
+        path.write_bytes(b"no pack")
+    os.utime(stamp, (0, 0))
+    assert condition(await project(world))["reason"] == "Succeeded"
+    assert stamp.stat().st_mtime > 0
