@@ -122,7 +122,8 @@ async def test_a_leader_without_its_store_stops_first(store: LeaseStore, clock: 
     await pass_time(store, clock, 3)
     assert (leader.leads, leader.lost, standby.leads) == (False, True, False)
     store.is_down = False
-    await pass_time(store, clock, 10)
+    # A last renewal that the standby had not seen yet counts from now: 15 s, and a wait of at most 4.4 s on each side of them.
+    await pass_time(store, clock, 25)
     assert standby.leads
 
 
