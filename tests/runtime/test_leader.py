@@ -81,7 +81,7 @@ async def test_a_leader_that_dies_is_waited_for(store: LeaseStore, clock: FakeCl
     store.is_down = False
     await pass_time(store, clock, 10)
     assert not standby.leads
-    await pass_time(store, clock, 10)
+    await pass_time(store, clock, 15)
     assert standby.leads
 
 
