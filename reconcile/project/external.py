@@ -61,6 +61,8 @@ async def look_at_external(project: ProjectScope, external: External) -> Result:
     with project.world.turns.take(project.project.namespace) if due else nullcontext(False) as fetches:  # noqa: FBT003 - as `take` yields it
         if fetches:
             await _fetch(project, external, secret, now)
+        elif due:
+            project.status.pop("nextFetchTime", None)  # it stays due, although the pass will have seen the spec
     problem = await _take_head(project, tidy=fetches)
     if fetches:
         await project.catch_up()  # or a repository that is pushed to faster than its head is exported would never answer anybody

@@ -106,10 +106,10 @@ class World:
             image="arena:test",
             installation="test",
         )
-        projects = ProjectWorld(self.repositories, self.snapshots, self.remotes, "http://arena/git")
+        self.projects_world = ProjectWorld(self.repositories, self.snapshots, self.remotes, "http://arena/git")
         options = ControllerOptions(debug=True)
         self.controllers: dict[str, Controller] = {
-            "ArenaProject": Controller(self.cluster, ProjectReconciler(projects), clock=clock, options=options),
+            "ArenaProject": Controller(self.cluster, ProjectReconciler(self.projects_world), clock=clock, options=options),
             "ArenaJob": Controller(self.cluster, JobReconciler(self.repositories, self.volume), clock=clock, options=options),
             "ArenaRun": Controller(self.cluster, RunReconciler(self.runs_world), clock=clock, options=options),
         }

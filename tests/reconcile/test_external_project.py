@@ -1,6 +1,7 @@
 """ArenaProject of an external remote: when it is fetched, what its status says, and whose mirror it is."""
 
 import base64
+from contextlib import ExitStack
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -168,6 +169,19 @@ class TestFetching:
             during.setattr(world.snapshots, "export", interrupted)
             status = (await project(world))["status"]
         assert (status["lastHandledSync"], status["head"]["commit"], len(world.remotes.fetched)) == ("first", commit, 2)
+
+    async def test_what_had_no_turn_stays_due(self, world: World) -> None:
+        """While others have every turn a changed spec is seen and nothing fetched; the head stays Ready, and the fetch comes with the next turn."""
+        await world.external_project()
+        with ExitStack() as others:
+            while others.enter_context(world.projects_world.turns.take(NAMESPACE)):
+                pass
+            await patch(world, {"external": {"pollInterval": "1h"}})
+            for _ in range(2):
+                assert condition(await project(world))["status"] == "True"
+            assert len(world.remotes.fetched) == 1
+        assert "nextFetchTime" in (await project(world))["status"]
+        assert len(world.remotes.fetched) == 2
 
     async def test_two_controllers_overwrite_nothing(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         """What one that was overtaken during its fetch has found is dropped, and the status stays as the other wrote it."""
