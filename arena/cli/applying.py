@@ -13,6 +13,9 @@ from reconcile.cluster.port import ResourceKind
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
+_OF_THE_SERVER = frozenset({"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"})
+"""Metadata that a file made by `arena get -o yaml` holds and that nobody takes away by leaving it out of the next file."""
+
 
 def apply_object(client: Client, kind: ResourceKind, document: dict[str, Any], namespace: str) -> Literal["created", "configured", "unchanged"]:
     """Create the object or patch it, and say which."""
@@ -23,7 +26,7 @@ def apply_object(client: Client, kind: ResourceKind, document: dict[str, Any], n
         client.create(kind, where, wanted)
         return "created"
     last = json.loads((live["metadata"].get("annotations") or {}).get(LAST_APPLIED) or "{}")
-    patch = three_way_patch(last, wanted, live)
+    patch = three_way_patch(_applied(last), wanted, live)
     if not patch:
         return "unchanged"
     changed = client.patch(kind, where, wanted["metadata"]["name"], patch)
@@ -35,9 +38,17 @@ def _prepared(kind: ResourceKind, document: dict[str, Any], namespace: str) -> d
     wanted.pop("status", None)
     if kind.namespaced:
         wanted["metadata"].setdefault("namespace", namespace)
-    plain = json.dumps(wanted, sort_keys=True, separators=(",", ":"))
-    wanted["metadata"].setdefault("annotations", {})[LAST_APPLIED] = plain
+    plain = json.dumps(_applied(wanted), sort_keys=True, separators=(",", ":"))
+    wanted["metadata"]["annotations"] = {**(wanted["metadata"].get("annotations") or {}), LAST_APPLIED: plain}
     return wanted
+
+
+def _applied(document: dict[str, Any]) -> dict[str, Any]:
+    """Return what of a document its author decides: without the server's metadata and without an older record of itself."""
+    metadata = {key: value for key, value in (document.get("metadata") or {}).items() if key not in _OF_THE_SERVER}
+    if metadata.get("annotations"):
+        metadata["annotations"] = {key: value for key, value in metadata["annotations"].items() if key != LAST_APPLIED}
+    return {**document, "metadata": metadata}
 
 
 def three_way_patch(last: dict[str, Any], wanted: dict[str, Any], live: dict[str, Any]) -> dict[str, Any]:

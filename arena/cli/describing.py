@@ -30,7 +30,8 @@ def describe_object(item: dict[str, Any], events: Sequence[dict[str, Any]]) -> s
     shown = {**item, "data": _sizes(item["data"])} if item["kind"] == "Secret" and item.get("data") else item
     for section in ("spec", "data", "status"):
         if shown.get(section):
-            lines += [f"{_title(section)}:", *_tree(shown[section], 1)]
+            inner = _verbatim(shown[section]) if section == "data" else _tree(shown[section], 1)
+            lines += [f"{_title(section)}:", *inner]
     return "\n".join(lines) + "\n" + _events(events)
 
 
@@ -61,6 +62,11 @@ def _tree(value: Any, depth: int) -> Iterator[str]:
                 yield from _tree(inner, depth)
             else:
                 yield f"{pad}{_short(inner)}"
+
+
+def _verbatim(data: dict[str, str]) -> Iterator[str]:
+    """Yield the keys of a Secret or a ConfigMap as they are spelt: whoever reads them compares them with what a program looks up."""
+    yield from (f"  {printable(key)}:  {_short(value)}" for key, value in data.items())
 
 
 def _title(key: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any, TextIO
 from arena.cli.listing import at_path
 from arena.cli.screen import counted, printable
 from foundation.clock import SystemClock
+from reconcile.arena_run import finished
 
 _WIDTH = 28
 
@@ -21,8 +22,10 @@ class ProgressLine:
         self._clock = SystemClock()
 
     def show(self, run: dict[str, Any]) -> None:
-        """Show the run as it is now."""
+        """Show the run as it is now; of one that has ended only what it was, for its verdict says the rest."""
         self._announce(run)
+        if finished(run):
+            return
         text = progress_text(run, self._clock.now())
         if text and text != self._last:
             self._stream.write(f"\r\x1b[K{text}" if self._terminal else f"{text}\n")

@@ -38,7 +38,9 @@ def register(app: typer.Typer) -> None:
 def run(  # noqa: PLR0913 - one parameter an option
     job: Annotated[str, typer.Argument(help="Name of the ArenaJob.", metavar="JOB")],
     *,
-    ref: Annotated[str, typer.Option("--ref", envvar=settings.REF, show_default="the job's", help="Branch, tag or full SHA to test.")] = "",
+    ref: Annotated[
+        str, typer.Option("--ref", envvar=settings.REF, show_default="the job's", help="Branch, tag, full ref name or full SHA to test.")
+    ] = "",
     wait: Annotated[bool, flag("--wait", envvar=settings.WAIT, help_text="Show progress and exit with the verdict.")] = False,
     mock_provider: Mock = False,
     mock_config: Annotated[
