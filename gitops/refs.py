@@ -155,7 +155,7 @@ class _Resolution:
 
     def _nothing(self) -> tuple[str, str]:
         if _HEXADECIMAL.fullmatch(self._ref):
-            return f"an abbreviated SHA names nothing; give all {self._sha_digits} digits", _SPELLINGS
+            return "an abbreviated SHA names nothing", f"give all {self._sha_digits} digits, or name a branch or tag"
         try:
             keys = self._repository.refs.allkeys()
         except FileFormatException as error:
@@ -163,7 +163,9 @@ class _Resolution:
         names = (key.decode("utf-8", "replace") for key in keys if key.startswith((b"refs/heads/", b"refs/tags/")))
         short = [name.split("/", 2)[2] for name in itertools.islice(names, _SUGGESTED_FROM)]
         close = difflib.get_close_matches(self._ref.removeprefix("refs/heads/").removeprefix("refs/tags/"), short, n=1)
-        return "no branch or tag has this name", f"did you mean '{shown(close[0])}'?" if close else _SPELLINGS
+        elsewhere = self._ref.startswith("refs/") and not self._ref.startswith(("refs/heads", "refs/tags", PINS_PREFIX))
+        cause = "no ref has this name" if elsewhere else "no branch or tag has this name"
+        return cause, f"did you mean '{shown(close[0])}'?" if close else _SPELLINGS
 
     @property
     def _project(self) -> str:

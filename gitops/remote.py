@@ -83,7 +83,7 @@ def check_url(url: str) -> str | None:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        return "it is no URL"
+        return "it is no URL, or its port is no number from 1 to 65535"
     if port == 0 or parts.netloc.endswith(":"):
         return "its port is no number from 1 to 65535"
     return _form_problem(url, parts) or _host_problem(parts.hostname or "") or _path_problem(parts.path)

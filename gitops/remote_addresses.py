@@ -68,9 +68,9 @@ class AddressPolicy:
         for address in addresses:
             problem = self.problem(address)
             if problem is not None:
-                at = "" if str(address) == host else f"host '{host}' has "
+                said = f"its address is {problem}" if str(address) == host else f"host '{host}' has address {address}, which is {problem}"
                 raise RemoteFailed(
-                    f"cannot fetch '{url}': {at}address {address}, which is {problem}",
+                    f"cannot fetch '{url}': {said}",
                     cause=RemoteCause.ADDRESS,
                     hint=f"an operator may allow it: arena up --allow-network {address}/{address.max_prefixlen}",
                 )

@@ -18,6 +18,7 @@ SERVER_ERRORS = 500
 TOO_MANY_REQUESTS = 429
 
 _FIELD = "spec.external.secretRef"
+TRUST_HINT = f"put the certificate of its authority as ca.crt into the Secret that {_FIELD} names"
 _STATUS = re.compile(r"(?:returned error:|HTTP) (\d{3})")
 _GIT_CAUSES: Sequence[tuple[RemoteCause, re.Pattern[str], str, str]] = (
     (
@@ -36,7 +37,7 @@ _GIT_CAUSES: Sequence[tuple[RemoteCause, re.Pattern[str], str, str]] = (
         RemoteCause.CERTIFICATE,
         re.compile(r"certificate|CAfile", re.IGNORECASE),
         "the host's certificate is not trusted",
-        "put the certificate of its authority into the Secret, as ca.crt",
+        TRUST_HINT,
     ),
     (
         RemoteCause.TIMED_OUT,
@@ -54,9 +55,9 @@ _GIT_CAUSES: Sequence[tuple[RemoteCause, re.Pattern[str], str, str]] = (
 
 
 def failed(remote: Remote, cause: RemoteCause, words: str, *, hint: str = "", retry_after_s: float | None = None) -> RemoteFailed:
-    """Return the error `cannot fetch '<url>': <words>`, with no secret of the remote's in it."""
-    redact = remote.credentials.redact
-    return RemoteFailed(redact(f"cannot fetch '{remote.url}': {words}"), cause=cause, hint=redact(hint), retry_after_s=retry_after_s)
+    """Return the error `cannot fetch '<url>': <words>`, with no secret of the remote's in it. `hint` is ours alone and quotes nobody."""
+    message = remote.credentials.redact(f"cannot fetch '{remote.url}': {words}")
+    return RemoteFailed(message, cause=cause, hint=hint, retry_after_s=retry_after_s)
 
 
 def status_failure(remote: Remote, status: int, *, retry_after: str = "", now: datetime | None = None) -> RemoteFailed:
@@ -80,6 +81,8 @@ def status_failure(remote: Remote, status: int, *, retry_after: str = "", now: d
                 hint=f"name a Secret with username and password, or token, in {_FIELD}",
             )
         hint = f"check that what the Secret of {_FIELD} holds has not run out and may read the repository"
+        if remote.credentials.token and not remote.credentials.username:
+            hint += "; a host that wants the token's own user is given it as username beside the token"
         return failed(remote, RemoteCause.REFUSED, f"the host refuses the credential ({status})", hint=hint)
     if status in {404, 410}:
         hint = "check spec.external.url, and that the credential may read it: hosts hide what it may not"

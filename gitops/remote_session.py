@@ -19,7 +19,7 @@ from gitops.mirror_limits import MirrorLimits
 from gitops.remote import Remote, check_url
 from gitops.remote_addresses import Address
 from gitops.remote_connection import KeptConnections, Origin, PinnedConnection
-from gitops.remote_failures import failed, redirect_failure, status_failure
+from gitops.remote_failures import TRUST_HINT, failed, redirect_failure, status_failure
 
 MOST_REDIRECTS = 3
 MOST_TRIED = 3
@@ -144,7 +144,7 @@ class RemoteSession(threading.Event):
         try:
             yield
         except ssl.SSLCertVerificationError as error:
-            hint = "check ca.crt in the Secret" if self._origin.ca_certificates else "put the certificate of its authority into the Secret, as ca.crt"
+            hint = "check ca.crt in the Secret" if self._origin.ca_certificates else TRUST_HINT
             words = f"the host's certificate is not trusted ({error.verify_message})"
             raise failed(self._remote, RemoteCause.CERTIFICATE, words, hint=hint) from error
         except TimeoutError as error:

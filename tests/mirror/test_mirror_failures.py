@@ -188,7 +188,7 @@ class TestCertificates:
         failure = await mirrored.aim(ca_certificates="").failure()
         assert failure.cause is RemoteCause.CERTIFICATE
         assert "the host's certificate is not trusted (unable to get local issuer certificate)" in failure.message
-        assert failure.hint == "put the certificate of its authority into the Secret, as ca.crt"
+        assert failure.hint == "put the certificate of its authority as ca.crt into the Secret that spec.external.secretRef names"
 
     async def test_another_authority(self, mirrored: Mirrored) -> None:
         """With ca.crt that authority alone is trusted."""

@@ -5,6 +5,7 @@ import base64
 import pytest
 
 from gitops.remote import Credentials, Remote, check_url, same_repository
+from gitops.remote_failures import status_failure
 
 LONG = "https://git.example.com/" + "a" * 2048
 
@@ -130,3 +131,24 @@ def test_no_secret_is_shown() -> None:
     assert not any(secret in shown for secret in ("pass-1", "token-2", "cert-3"))
     text = credentials.redact(f"a pass-1 b token-2 c {credentials.authorization}")
     assert text == "a *** b *** c Basic ***"
+
+
+def test_a_remedy_is_never_mangled() -> None:
+    """A secret that is an everyday word is struck out of what others said, and not out of our own remedies."""
+    failure = status_failure(Remote("https://git.example.com/secret/b", Credentials(token="secret")), 401)
+    assert failure.message == "cannot fetch 'https://git.example.com/***/b': the host refuses the credential (401)"
+    assert failure.hint.startswith("check that what the Secret of spec.external.secretRef holds")
+
+
+@pytest.mark.parametrize(
+    ("credentials", "told"),
+    [
+        pytest.param(Credentials(token="t-1"), True, id="a token alone"),
+        pytest.param(Credentials("ann", token="t-1"), False, id="a token and its user"),
+        pytest.param(Credentials("ann", "p-1"), False, id="user and password"),
+    ],
+)
+def test_a_refused_token_is_told_of_its_user(credentials: Credentials, *, told: bool) -> None:
+    """Who gave no user name beside a token hears that some hosts want it."""
+    failure = status_failure(Remote("https://git.example.com/a/b", credentials), 401)
+    assert ("username beside the token" in failure.hint) is told

@@ -123,6 +123,7 @@ NOTHING = [
     pytest.param("refs/heads", "no branch or tag has this name", id="a directory of refs"),
     pytest.param("feature", "no branch or tag has this name", id="the first part of a branch"),
     pytest.param("main/x", "no branch or tag has this name", id="below a branch"),
+    pytest.param("refs/pull/7/head", "no ref has this name", id="a host's own ref that is not there"),
     pytest.param("refs/heads/feature", "no branch or tag has this name", id="the first part of a full name"),
     pytest.param("HEAD", "HEAD is not a branch", id="HEAD"),
     pytest.param("@", "HEAD is not a branch", id="HEAD by its short name"),
@@ -180,8 +181,9 @@ def test_a_sha_must_be_a_reachable_commit(any_world: World, commit: str, cause: 
 
 def test_a_short_or_unknown_sha_is_refused(world: World) -> None:
     """An abbreviation is never completed, and a SHA that the repository does not hold is said to be missing."""
-    with pytest.raises(RefNotFound, match="abbreviated SHA names nothing; give all 40 digits"):
+    with pytest.raises(RefNotFound, match="abbreviated SHA names nothing") as refused:
         resolve(world, world.commits["second"][:12])
+    assert refused.value.hint == "give all 40 digits, or name a branch or tag"
     with pytest.raises(RefNotFound, match="holds no such commit"):
         resolve(world, FAR)
 
