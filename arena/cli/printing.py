@@ -1,6 +1,7 @@
 """Objects on stdout in the format that was asked for: a list at once, or one change after another."""
 
 import json
+import shutil
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +13,8 @@ from arena.cli.options import Format
 from reconcile.cluster.port import ResourceKind
 
 _GAP = "   "
+_NARROWEST = 20
+"""What a shortened column keeps, however narrow the terminal is: less says nothing."""
 
 
 class ObjectPrinter:
@@ -50,6 +53,8 @@ class ObjectPrinter:
         if not self._widths:
             rows = [[column.name.upper() for column in self._columns], *rows]
             self._widths = [0] * len(self._columns)
+        if self._output is Format.TABLE and sys.stdout.isatty():
+            rows = fitted(rows, shutil.get_terminal_size().columns)
         self._widths = [max(width, *(len(row[i]) for row in rows)) for i, width in enumerate(self._widths)]
         for row in rows:
             sys.stdout.write(_GAP.join(cell.ljust(width) for cell, width in zip(row, self._widths, strict=True)).rstrip() + "\n")
@@ -60,3 +65,14 @@ class ObjectPrinter:
         else:
             sys.stdout.write(("---\n" if self._documents else "") + yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
         self._documents += 1
+
+
+def fitted(rows: Sequence[Sequence[str]], columns: int) -> list[list[str]]:
+    """Return the rows with the widest column but the first, the name, shortened, so that a line of the table has at most `columns` characters.
+
+    `…` ends a cell that was cut.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widest = max(range(1, len(widths)), key=widths.__getitem__)
+    kept = max(widths[widest] - max(sum(widths) + len(_GAP) * (len(widths) - 1) - columns, 0), _NARROWEST)
+    return [[f"{cell[: kept - 1]}…" if i == widest and len(cell) > kept else cell for i, cell in enumerate(row)] for row in rows]
