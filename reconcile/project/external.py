@@ -48,7 +48,7 @@ async def look_at_external(project: ProjectScope, external: External) -> Result:
     cause = check_url(external.url)
     if cause is not None:
         project.answer_request()
-        raise Stalled(ProjectReason.INVALID_SPEC, f"spec.external.url cannot be mirrored: {cause}")
+        raise Stalled(ProjectReason.INVALID_SPEC, f"spec.external.url cannot be mirrored: {cause}", hint="write it as https://host/path")
     await _be_of(project, external)
     if project.spec.suspend:
         project.status.pop("nextFetchTime", None)

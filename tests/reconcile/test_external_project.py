@@ -350,6 +350,7 @@ class TestFailures:
         assert found["status"]["lastHandledSync"] == "now"
         assert (condition(found)["reason"], condition(found, "Stalled")["status"]) == ("InvalidSpec", "True")
         assert ("hunter2" in condition(found)["message"], lenient_world.remotes.fetched) == (False, [])
+        assert condition(found)["message"].endswith("; write it as https://host/path")
 
 
 class TestBranches:
