@@ -31,6 +31,8 @@ from reconcile.cluster.port import ARENA_PROJECT, SECRET
 from reconcile.kinds.names import REQUESTED_SYNC
 from tests.mirror.https_host import HttpsHost, Upstream, https_host, is_installed
 
+PACE_S = 1.0
+"""Between two deliveries: a project takes one a second for as long as they come."""
 BAR_MS = 50.0
 WARM_UP = 5
 FETCH_S = 60.0
@@ -159,7 +161,10 @@ def carry_out(folder: Path, deliveries: int) -> bool:
             bench.await_head(first)
             for _ in range(WARM_UP):
                 bench.deliver()
-            timed = [bench.deliver() for _ in range(deliveries)]
+            timed = []
+            for _ in range(deliveries):
+                time.sleep(PACE_S)
+                timed.append(bench.deliver())
             floor = [bench.stamp(number) for number in range(min(deliveries, 30))]
         finally:
             installation.stop()

@@ -56,13 +56,12 @@ class WatchedRefs:
         tips = await self._tips(on_push) if on_push.branches else ({own.ref: own.commit} if own else None)
         if tips is None:
             return None
-        watched = []
-        for name, commit in tips.items():
-            since = await self._since(name, commit, own, default)
-            if since is None:
-                return None
-            watched.append(since)
-        return watched
+        # Asked also where nothing matches yet: a branch that comes with the first run's commit must not count as one that came later.
+        first = await self._first_commit()
+        if first is None:
+            return None
+        seen = {own.ref: first} if own and first else {}
+        return [await self._since(name, commit, seen.get(name, commit), default) for name, commit in tips.items()]
 
     async def _readable_project(self) -> Object | None:
         try:
@@ -89,17 +88,14 @@ class WatchedRefs:
             )
         return tips
 
-    async def _since(self, name: str, commit: str, own: ResolvedRef | None, default: str) -> Watched | None:
-        """Return a ref with the commit to compare it with; None while that is not known."""
+    async def _since(self, name: str, commit: str, seen: str, default: str) -> Watched:
+        """Return a ref with the commit to compare it with: `seen` where the ref was there when the job or its glob was first seen."""
         known = self._known.get(name)
         if known is not None:
             return Watched(name, commit, known["commit"], known["count"])
         if matches_any(self._scope.status.get("watchedBranches", []), name.removeprefix(BRANCHES)):
             return Watched(name, commit, await self._fork_point(name, commit, default), 0)
-        first = await self._first_commit()
-        if first is None:
-            return None
-        return Watched(name, commit, first if first and own and own.ref == name else commit, 0)
+        return Watched(name, commit, seen, 0)
 
     async def _first_commit(self) -> str | None:
         """Return the commit that the job's first run pinned: that run counts as its commit's run. "" when what is there now counts as seen.

@@ -216,6 +216,22 @@ async def test_pushes_before_the_first_run_is_pinned_start_none(world: World) ->
     assert await pushed(world) == [("main", later)]
 
 
+async def test_the_first_push_to_an_empty_remote_starts_one_run(world: World) -> None:
+    """A job that waited for the first commit tests it once: by its first run, although no branch was there when its globs were first seen."""
+    upstream = world.remotes.upstream()
+    await world.external_project(files=None)
+    await world.job(onPush=ALL)
+    await world.look(ARENA_JOB, "eval")
+    await fetch(world)
+    first = upstream.commit(files=FILES)
+    await fetch(world)
+    await world.look(ARENA_RUN, (await world.run())["metadata"]["name"])
+    await world.look(ARENA_JOB, "eval")
+    assert await pushed(world) == []
+    assert await remembered(world) == {"main": 0}
+    assert (await world.run())["status"]["source"]["commit"] == first
+
+
 @pytest.mark.slow
 async def test_more_branches_than_can_be_watched(world: World) -> None:
     """It is said, by number and remedy, and no push starts a run until fewer match; runs that are asked for start all the same."""
