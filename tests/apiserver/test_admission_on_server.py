@@ -88,7 +88,8 @@ async def test_the_largest_spec_is_compared(cluster: KubeCluster) -> None:
     """A spec of half a megabyte is within what conditions of a webhook may cost, on update too."""
     providers = {"default": [{"providerRef": {"name": f"{number:0>200}"}} for number in range(250)]}
     spec: dict[str, Any] = {"providers": {f"group{number}": providers["default"] for number in range(8)}}
-    stored = await cluster.create(a_job(**spec))
+    # A name of its own: the probes of the fixture must stay free to be tried.
+    stored = await cluster.create({**a_job(**spec), "metadata": {"name": "large", "namespace": "arena"}})
     changed = await cluster.update({**stored, "spec": {**stored["spec"], "trials": 3}})
     assert changed["spec"]["trials"] == 3
     with pytest.raises(Invalid):
