@@ -51,4 +51,6 @@ class ArenaApp:
 
 
 def _not_found() -> Response:
-    return PlainTextResponse("not found: repositories are at /git/NAMESPACE/PROJECT.git, webhooks at /hooks/HOST/NAMESPACE/PROJECT\n", status_code=404)
+    return PlainTextResponse(
+        "not found: repositories are at /git/NAMESPACE/PROJECT.git, webhooks at /hooks/HOST/NAMESPACE/PROJECT\n", status_code=404
+    )

@@ -13,6 +13,8 @@ from gitops.repositories import Repositories
 from gitops.retained import list_retained
 from gitops.snapshots import Snapshots
 from reconcile.cluster.port import ARENA_RUN, Object
+from reconcile.kinds.conditions import ConditionType
+from reconcile.runtime.conditions import find_condition
 
 SNAPSHOTS_READ = 3
 """So many of a project's newest snapshots are read unless all are."""
@@ -38,6 +40,9 @@ async def examine_content(survey: Survey) -> AsyncIterator[Finding]:
             yield bad(f"repository {key}", "no project of this name exists", f"create ArenaProject {key.name}, which takes it, or remove {path}")
             continue
         yield await _repository(survey, key, again=_again(projects[key]))
+        failed = find_condition((projects[key].get("status") or {}).get("conditions") or (), ConditionType.FETCH_FAILED)
+        if failed is not None and failed["status"] == "True":
+            yield bad(f"mirror {key}", f"its last fetch failed: {failed['message']}")
         for finding in await _keep_refs(survey, repositories, key):
             yield finding
         yield await _snapshots(survey, key)

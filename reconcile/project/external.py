@@ -15,6 +15,7 @@ from gitops.mirrors import MirrorState
 from gitops.remote import check_url
 from reconcile.cluster.port import Object
 from reconcile.errors import Stalled, Waiting
+from reconcile.kinds.conditions import ConditionType
 from reconcile.kinds.project import External
 from reconcile.kinds.quantities import parse_duration
 from reconcile.kinds.reasons import EventReason, ProjectReason
@@ -31,7 +32,7 @@ from reconcile.project.turns import NEXT_TURN
 from reconcile.runtime.conditions import timestamp
 from reconcile.runtime.reconciler import Done, Result
 
-FETCH_FAILED = "FetchFailed"
+FETCH_FAILED = ConditionType.FETCH_FAILED.value
 _OF_THE_REMOTE = ("defaultBranch", "refs", "lastFetchTime", "nextFetchTime", "fetchFailure", "credentialsVersion")
 
 

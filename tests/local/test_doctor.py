@@ -192,6 +192,18 @@ async def test_a_mirror_is_a_projects_repository(place: Installation) -> None:
     assert wrong(await place.examine()) == []
 
 
+async def test_a_mirror_that_cannot_be_fetched(place: Installation) -> None:
+    """A mirror that answers with old commits is named, with what its last fetch met."""
+    said = {"type": "FetchFailed", "status": "True", "reason": "RemoteUnreachable", "message": "cannot reach host 'git.example.com'; start it"}
+    failed = {**said, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    external = {"external": {"url": "https://git.example.com/team/prompts.git"}}
+    await place.create(ARENA_PROJECT, "mirrored", external, {"conditions": [failed]})
+    await place.repositories.create(ProjectKey("default", "mirrored"))
+    assert wrong(await place.examine()) == ["mirror default/mirrored: its last fetch failed: cannot reach host 'git.example.com'; start it"]
+    await place.cluster.patch_status(ARENA_PROJECT, "default", "mirrored", {"conditions": [{**failed, "status": "False", "message": ""}]})
+    assert wrong(await place.examine()) == []
+
+
 async def test_a_repository_that_is_gone(place: Installation) -> None:
     """A project that had a head and has no repository any more is told apart from one that waits for its first push."""
     await place.create(ARENA_PROJECT, "fresh", {"hosted": {}}, {})
