@@ -1,13 +1,12 @@
 """What `info/refs` answers, without a process where the answer is known.
 
 Owns which part of an advertisement never changes. In protocol 2 all of a fetch's is: capabilities of this git under our settings. Of a push to a
-main-only project all but main's commit is. Both are asked of git once for each repository and policy, and once more when the repository's own
-configuration was written anew, since the object format is in there. Must not know routes, users or slots.
+main-only project all but main's commit is. Both are asked of git once for each policy and content of a repository's own configuration, in which the
+object format stands. Must not know routes, users or slots.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from gitops import pktline
 from gitops.fetches import FETCH_SETTINGS, advertise
@@ -23,10 +22,9 @@ _NO_REF = b"capabilities^{}"
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """What an advertisement depends on, but for refs. `policy` is None for a fetch; `written` tells one configuration of the repository from another."""
+    """What an advertisement depends on, but for refs. `configuration` is the repository's own file; `policy` is None for a fetch."""
 
-    repository: Path
-    written: tuple[int, int, int]
+    configuration: bytes
     policy: PushPolicy | None
     protocol: str
 
@@ -71,11 +69,9 @@ class Advertisements:
         lasts = protocol in ("", "version=2") and access.policy.refs == "main" if service == _RECEIVE else protocol == "version=2"
         repository = self._repositories.volume.repository(access.project)
         try:
-            status = (repository / "config").stat()
+            return _Subject((repository / "config").read_bytes(), access.policy if service == _RECEIVE else None, protocol) if lasts else None
         except OSError:
             return None
-        written = (status.st_ino, status.st_mtime_ns, status.st_size)
-        return _Subject(repository, written, access.policy if service == _RECEIVE else None, protocol) if lasts else None
 
 
 def _capabilities(answer: bytes) -> bytes | None:

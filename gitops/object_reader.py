@@ -6,6 +6,7 @@ converted. Blocking: callers run it in a thread. Must not know what the objects 
 
 import contextlib
 import fcntl
+import itertools
 import os
 import resource
 import signal
@@ -28,6 +29,7 @@ _WINDOW = 400
 _USUAL_PIPE_BYTES = 65536
 _ANSWERS_PIPE_BYTES = 1 << 20
 _HEADER_LIMIT_BYTES = 256
+_KINDS = {kind.encode(): kind for kind in ("blob", "tree", "commit", "tag")}
 _STDERR_LIMIT_BYTES = 4096
 
 
@@ -97,21 +99,24 @@ class ObjectReader:
 
     def headers(self, object_ids: Sequence[str]) -> Iterator[tuple[str, str, int]]:
         """Yield (object id, type, size in bytes) of each object, in the order asked, without reading its content."""
-        for object_id in self._windows("info", object_ids):
-            line = self._answers.readline(_HEADER_LIMIT_BYTES)
-            try:
-                _, kind, size = line.split()
-                yield object_id, kind.decode("ascii"), int(size)
-            except ValueError:
-                raise _missing(object_id) if line.endswith(b" missing\n") else self._failure(f"its answer is {line[:80]!r}") from None
+        for window in self._windows("info", object_ids):
+            lines = list(itertools.islice(self._answers, len(window)))
+            if len(lines) < len(window):
+                raise self._failure("its output is cut off")
+            for object_id, line in zip(window, lines, strict=True):
+                try:
+                    _, kind, size = line.split()
+                    yield object_id, _KINDS[kind], int(size)
+                except (KeyError, ValueError):
+                    raise _missing(object_id) if line.endswith(b" missing\n") else self._failure(f"its answer is {line[:80]!r}") from None
 
     def sizes(self, object_ids: Sequence[str]) -> list[int]:
         """Return the size in bytes of each object, in the order asked, without reading its content."""
-        return [self._size_of(object_id) for object_id in self._windows("info", object_ids)]
+        return [self._size_of(object_id) for object_id in self._one_by_one("info", object_ids)]
 
     def contents(self, object_ids: Sequence[str], *, limit_bytes: int) -> Iterator[bytes | None]:
         """Yield the whole content of each object, in the order asked; None for one that is larger than `limit_bytes`."""
-        for object_id in self._windows("contents", object_ids):
+        for object_id in self._one_by_one("contents", object_ids):
             size = self._size_of(object_id)
             if size <= limit_bytes:
                 yield self._read(size + 1)[:-1]
@@ -123,7 +128,7 @@ class ObjectReader:
 
     def stream(self, object_ids: Sequence[str]) -> Iterator[ObjectContent]:
         """Yield each object, in the order asked, in flat memory."""
-        for object_id in self._windows("contents", object_ids):
+        for object_id in self._one_by_one("contents", object_ids):
             size = self._size_of(object_id)
             if size <= CHUNK_BYTES:
                 data = self._read(size + 1)
@@ -139,7 +144,10 @@ class ObjectReader:
             left -= len(chunk)
             yield chunk
 
-    def _windows(self, verb: str, object_ids: Sequence[str]) -> Iterator[str]:
+    def _one_by_one(self, verb: str, object_ids: Sequence[str]) -> Iterator[str]:
+        return itertools.chain.from_iterable(self._windows(verb, object_ids))
+
+    def _windows(self, verb: str, object_ids: Sequence[str]) -> Iterator[Sequence[str]]:
         windows = [object_ids[start : start + _WINDOW] for start in range(0, len(object_ids), _WINDOW)]
         ahead = 1 if self._works_ahead else 0
         for window in windows[:ahead]:
@@ -147,11 +155,11 @@ class ObjectReader:
         for number, window in enumerate(windows):
             if number + ahead < len(windows):
                 self._send(verb, windows[number + ahead])
-            yield from window
+            yield window
 
     def _send(self, verb: str, spellings: Sequence[str]) -> None:
         try:
-            self._requests.write("".join([*(f"{verb} {spelling}\n" for spelling in spellings), "flush\n"]).encode())
+            self._requests.write(f"{verb} {f'{chr(10)}{verb} '.join(spellings)}\nflush\n".encode())
             self._requests.flush()
         except OSError as error:
             raise self._failure("it takes no request") from error

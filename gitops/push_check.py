@@ -85,8 +85,9 @@ def _indexed(index: bytes, id_bytes: int) -> Iterator[str]:
     if not index.startswith(_INDEX_MAGIC):
         raise GitFailed("cannot check the push: the index of its pack is of no known version")
     count = int.from_bytes(index[_INDEX_IDS - 4 : _INDEX_IDS], "big")
-    for start in range(_INDEX_IDS, _INDEX_IDS + count * id_bytes, id_bytes):
-        yield index[start : start + id_bytes].hex()
+    digits, text = 2 * id_bytes, index[_INDEX_IDS : _INDEX_IDS + count * id_bytes].hex()
+    for start in range(0, len(text), digits):
+        yield text[start : start + digits]
 
 
 def _check_blobs(quarantine: Quarantine, new: Sequence[NewObject], policy: PushPolicy) -> None:
