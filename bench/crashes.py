@@ -11,8 +11,6 @@ Two installations at a time do the runs. Exit 1 when something is lost, counted 
 
 import argparse
 import secrets
-import shutil
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -23,7 +21,7 @@ from pathlib import Path
 from bench.crash_git import KINDS as GIT_KINDS
 from bench.crash_git import CrashGit
 from bench.crash_runs import ITEMS, PLACES, CrashRuns, Trial, kind_of
-from bench.installation import BenchFailed
+from bench.installation import in_a_folder
 from bench.kills import leftovers
 
 AT_ONCE = 2
@@ -135,6 +133,16 @@ def do_git(folder: Path, deaths: int, seed: int) -> bool:
     return good
 
 
+def carry_out(folder: Path, options: argparse.Namespace) -> bool:
+    """Do the parts that were asked for, also when the first one misses its bar; say whether all keep theirs."""
+    done = []
+    if options.part != "git":
+        done.append(do_runs(folder, options.each, options.seed))
+    if options.part != "runs":
+        done.append(do_git(folder / "git", options.git, options.seed))
+    return all(done)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the bench; return 1 when its bar is missed."""
     parser = argparse.ArgumentParser(prog="bench crashes", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -144,23 +152,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--part", choices=("all", "runs", "git"), default="all")
     parser.add_argument("--keep", action="store_true", help="keep the state directories")
     options = parser.parse_args(arguments)
-    folder = Path(tempfile.mkdtemp(prefix="arena-crashes-"))
     print(f"seed       {options.seed}", flush=True)
-    good = False
-    try:
-        done = []
-        if options.part != "git":
-            done.append(do_runs(folder, options.each, options.seed))
-        if options.part != "runs":
-            done.append(do_git(folder / "git", options.git, options.seed))
-        good = all(done)
-    except BenchFailed as error:
-        print(f"error: {error}")
-    if good and not options.keep:
-        shutil.rmtree(folder, ignore_errors=True)
-    else:
-        print(f"kept       {folder}")
-    return 0 if good else 1
+    return in_a_folder("arena-crashes-", lambda folder: carry_out(folder, options), keep=options.keep)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,11 @@ Owns how a bench starts, finds and ends the processes of its own installation; i
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -245,3 +247,18 @@ def wait_for(look: Callable[[], T | None], seconds: float, otherwise: str, *, st
             return found
         time.sleep(step_s)
     raise BenchFailed(f"{otherwise} within {seconds:g} s")
+
+
+def in_a_folder(prefix: str, trial: Callable[[Path], bool], *, keep: bool) -> int:
+    """Carry out a trial in a folder of its own and return the exit code; the folder goes when all is well and nobody wants to keep it."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    good = False
+    try:
+        good = trial(folder)
+    except BenchFailed as error:
+        print(f"error: {error}")
+    if good and not keep:
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        print(f"kept       {folder}")
+    return 0 if good else 1

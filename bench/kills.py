@@ -14,9 +14,7 @@ import asyncio
 import contextlib
 import random
 import secrets
-import shutil
 import signal
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -27,7 +25,7 @@ from typing import Any
 from arena.cli.client import Client
 from arena.errors import ServerUnreachable
 from bench.accounts import Account, account_of, differences
-from bench.installation import NAMESPACE, BenchFailed, Installation, await_repository, ensure, kill, wait_for
+from bench.installation import NAMESPACE, BenchFailed, Installation, await_repository, ensure, in_a_folder, kill, wait_for
 from bench.mock_bundle import ITEMS, bundle
 from engine.errors import QueueUnavailable
 from engine.items import RunUID
@@ -340,18 +338,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--at-once", type=int, default=5, help="runs at a time (default: 5)")
     parser.add_argument("--keep", action="store_true", help="keep the state directory")
     options = parser.parse_args(arguments)
-    folder = Path(tempfile.mkdtemp(prefix="arena-kills-"))
     print(f"seed       {options.seed}", flush=True)
-    good = False
-    try:
-        good = carry_out(folder, options)
-    except BenchFailed as error:
-        print(f"error: {error}")
-    if good and not options.keep:
-        shutil.rmtree(folder, ignore_errors=True)
-    else:
-        print(f"kept       {folder}")
-    return 0 if good else 1
+    return in_a_folder("arena-kills-", lambda folder: carry_out(folder, options), keep=options.keep)
 
 
 if __name__ == "__main__":

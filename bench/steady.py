@@ -20,8 +20,6 @@ missed, when a run ends otherwise than with 100 passed items or replaced, or whe
 
 import argparse
 import csv
-import shutil
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -30,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from arena.cli.client import Client
-from bench.installation import NAMESPACE, BenchFailed, Installation, await_repository, ensure, wait_for
+from bench.installation import NAMESPACE, BenchFailed, Installation, await_repository, ensure, in_a_folder, wait_for
 from bench.mock_bundle import PROVIDERS, bundle
 from bench.steady_rules import Series, judge_all
 from bench.steady_samples import Probe, Sample, worker_peak_bytes
@@ -201,17 +199,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.judge:
         return 0 if report(read_samples(options.judge)) else 1
-    folder = Path(tempfile.mkdtemp(prefix="arena-steady-"))
-    good = False
-    try:
-        good = carry_out(folder, options)
-    except BenchFailed as error:
-        print(f"error: {error}")
-    if good and not options.keep:
-        shutil.rmtree(folder, ignore_errors=True)
-    else:
-        print(f"kept       {folder}")
-    return 0 if good else 1
+    return in_a_folder("arena-steady-", lambda folder: carry_out(folder, options), keep=options.keep)
 
 
 if __name__ == "__main__":
