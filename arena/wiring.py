@@ -37,6 +37,7 @@ from gitops.repositories import Repositories
 from gitops.smart_http import SmartHTTP
 from gitops.snapshots import Snapshots
 from hooks.receiver import Receiver
+from hooks.web_server import WebServer, server_config
 from reconcile.cluster.port import Cluster, ObjectKey
 from reconcile.cluster.sqlite import SqliteCluster, admission_warnings
 from reconcile.control_plane import ControlPlane, Reconcilers
@@ -113,7 +114,14 @@ class LocalArena:
         git = SmartHTTP(repositories, authorize=access.authorize_git, on_change=Announcer(parts.cluster).announce)
         stopping = asyncio.Event()
         kube = kube_api(parts.cluster, warnings=admission_warnings, stopping=stopping)
-        server = Server(_server_config(ArenaApp(git=git, hooks=Receiver(parts.cluster, self._clock), kube=kube, access=access)), stopping)
+        server = Server(
+            server_config(
+                ArenaApp(git=git, hooks=Receiver(parts.cluster, self._clock), kube=kube, access=access),
+                BoundedProtocol,
+                timeout_graceful_shutdown=SHUTDOWN_S,
+            ),
+            stopping,
+        )
         processes = Processes(self._state.processes, Spare((sys.executable, "-m", "arena", "worker"), process_environment()))
         runner = JobRunner(parts.cluster, processes, self._host(parts.queue_url), self._clock)
         world = RunWorld(
@@ -155,28 +163,17 @@ class LocalArena:
         return Host(content=self._state.content, logs=self._state.logs, environment=lambda: environment, max_workers=self._settings.max_workers)
 
 
-class Server(uvicorn.Server):
-    """uvicorn, told to stop by us: its own signal handlers raise the signal again before what is behind it has ended in order."""
+class Server(WebServer):
+    """A server that is told to stop by us."""
 
     def __init__(self, config: uvicorn.Config, stopping: asyncio.Event) -> None:
-        super().__init__(config)
-        self.ready = asyncio.Event()
+        super().__init__(config, asyncio.Event())
         self._stopping = stopping
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to serve, and say so in `ready`."""
-        await super().startup(sockets=sockets)
-        self.ready.set()
 
     def stop(self) -> None:
         """Take no new request, end the watches, and let the others come to their end."""
         self.should_exit = True
         self._stopping.set()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave signals to whoever wired us."""
-        yield
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,21 +196,6 @@ class Announcer:
         """Stamp the ArenaProject; one that is gone needs no look."""
         with contextlib.suppress(NotFound):
             await self._syncs.request(ObjectKey(project.namespace, project.name), "push")
-
-
-def _server_config(app: ArenaApp) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        loop="none",
-        http=BoundedProtocol,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=SHUTDOWN_S,
-    )
 
 
 def _listen(host: str, port: int) -> socket.socket:

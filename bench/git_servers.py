@@ -28,6 +28,7 @@ from foundation.clock import SystemClock
 from gitops.content import ContentVolume, ProjectKey
 from gitops.repositories import Repositories
 from gitops.smart_http import Access, SmartHTTP
+from hooks.web_server import server_config
 
 NAMESPACE = "bench"
 WAIT_S = 60.0
@@ -274,17 +275,7 @@ def main(root: str) -> None:
     """Serve until killed; prints the port."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     application = SmartHTTP(Repositories(ContentVolume(Path(root)), SystemClock()), authorize=_authorize, on_change=_changed)
-    config = uvicorn.Config(
-        application,
-        loop="none",
-        http=BoundedProtocol,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-    )
+    config = server_config(application, BoundedProtocol)
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     listener.listen(512)

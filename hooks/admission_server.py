@@ -23,6 +23,7 @@ from hooks.admission_review import warm_up
 from hooks.certificate_sources import CertificateSource
 from hooks.certificates import Certificate, expiry
 from hooks.errors import CertificateUnavailable
+from hooks.web_server import WebServer, server_config
 
 REFRESH_S: Final = 60.0
 RETRY_S: Final = 5.0
@@ -60,7 +61,7 @@ class AdmissionServer:
             await self._serve(listener)
 
     async def _serve(self, listener: socket.socket) -> None:
-        server = _Server(self._config(), self.ready)
+        server = WebServer(self._config(), self.ready)
         async with asyncio.TaskGroup() as group:
             serving = group.create_task(server.serve(sockets=[listener]))
             try:
@@ -106,36 +107,13 @@ class AdmissionServer:
         log.info("admission.certificate_loaded", expires=expiry(certificate.chain).isoformat())
 
     def _config(self) -> uvicorn.Config:
-        return uvicorn.Config(
+        return server_config(
             AdmissionWebhook(),
-            loop="none",
-            http=self._protocol,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
+            self._protocol,
             timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=_SHUTDOWN_S,
             ssl_context_factory=lambda *_: self._context,
         )
-
-
-class _Server(uvicorn.Server):
-    """uvicorn, stopped by us: its own signal handlers raise the signal again before what is behind it has ended in order."""
-
-    def __init__(self, config: uvicorn.Config, ready: asyncio.Event) -> None:
-        super().__init__(config)
-        self._ready = ready
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=sockets)
-        self._ready.set()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 def _server_context() -> ssl.SSLContext:
