@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.peers.installing import Unavailable
+from bench.peers.installing import obtainable
 from bench.peers.measure import CommandFailed, Measured, measure
 from bench.peers.runners import OUTPUT, Runner, arena, inspect_ai, promptfoo
 
@@ -89,19 +89,6 @@ def _score(name: str, small: list[Measured], large: list[Measured], items: int) 
     )
 
 
-def peers(only: str | None) -> list[Runner]:
-    """Return the peers that can be had, naming those that cannot."""
-    found = []
-    for install in (inspect_ai, promptfoo):
-        if only and only not in install.__name__:
-            continue
-        try:
-            found.append(install(OUT))
-        except Unavailable as error:
-            print(f"skipped: {install.__name__}: {error}")
-    return found
-
-
 def print_scores(rows: Sequence[Score]) -> None:
     """Print a line a runner, with ratios to ours, which is the first."""
     ours = rows[0]
@@ -138,7 +125,7 @@ def main() -> int:
     parser.add_argument("--only", help="only peers whose name contains this; 'none' for no peer")
     options = parser.parse_args()
     ours = arena(tuple(shlex.split(options.arena)))
-    rows = scores([ours, *peers(options.only)], options.items, options.repeat)
+    rows = scores([ours, *obtainable((inspect_ai, promptfoo), OUT, options.only)], options.items, options.repeat)
     if not rows or rows[0].name != ours.name:
         print("error: arena eval itself could not be measured")
         return 1

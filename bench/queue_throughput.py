@@ -25,7 +25,7 @@ from uuid import uuid4
 import redis.asyncio
 import structlog
 
-from bench.peers.installing import Unavailable
+from bench.peers.installing import obtainable
 from bench.peers.measure import CommandFailed
 from bench.peers.queues import QueuePeer, arq, dramatiq
 from engine.items import RunUID, Scope, Usage, Verdict
@@ -185,19 +185,6 @@ def report(passes: dict[str, list[Measured]], batch: int) -> bool:
     return kept
 
 
-def peers(only: str | None) -> list[QueuePeer]:
-    """Return the peers that can be had, naming those that cannot."""
-    found = []
-    for install in (arq, dramatiq):
-        if only and only not in install.__name__:
-            continue
-        try:
-            found.append(install(OUT))
-        except Unavailable as error:
-            print(f"skipped: {install.__name__}: {error}")
-    return found
-
-
 async def carry_out(folder: Path, options: argparse.Namespace) -> bool:
     """Start a server for each queue and measure all; say whether the bars are kept."""
     async with contextlib.AsyncExitStack() as stack:
@@ -208,7 +195,7 @@ async def carry_out(folder: Path, options: argparse.Namespace) -> bool:
             return await started.start()
 
         contenders = [ours(await server("arena"), options.items)]
-        for number, peer in enumerate(peers(options.only)):
+        for number, peer in enumerate(obtainable((arq, dramatiq), OUT, options.only)):
             contenders.append(theirs(peer, await server(f"peer-{number}"), options.peer_items))
         kept = [report(await measure_all(contenders, batch, options.repeat), batch) for batch in BARS]
         return all(kept)

@@ -3,14 +3,29 @@
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 _TIMEOUT_S = 900
+Peer = TypeVar("Peer")
 
 
 class Unavailable(Exception):
     """A peer cannot be had here; the message says why."""
+
+
+def obtainable(installers: Sequence[Callable[[Path], Peer]], folder: Path, only: str | None) -> list[Peer]:
+    """Return the peers that can be had, installed below `folder`, naming those that cannot; `only` is a part of the name of those wanted."""
+    found = []
+    for installer in installers:
+        if only and only not in installer.__name__:
+            continue
+        try:
+            found.append(installer(folder))
+        except Unavailable as error:
+            print(f"skipped: {installer.__name__}: {error}")
+    return found
 
 
 def environment_with(folder: Path, packages: Sequence[str]) -> Path:
