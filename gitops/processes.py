@@ -193,7 +193,7 @@ def _taken(pipe: IO[bytes]) -> int:
 
 @asynccontextmanager
 async def git_process(command: GitCommand, *, grace_s: float = TERMINATE_GRACE_S) -> AsyncIterator[GitProcess]:
-    """Start git with pipes; when the block is left, by whatever way, the process group is gone.
+    """Start git with pipes; when the block is left, by whatever way, git is gone and its children are killed, if not yet buried.
 
     Raises:
         GitFailed: the process cannot be started.

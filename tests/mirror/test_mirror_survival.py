@@ -107,7 +107,8 @@ async def test_git_runs_in_a_fence(mirrored: Mirrored, stalling: MisbehavingHost
     fetching.cancel()
     with pytest.raises(asyncio.CancelledError):
         await fetching
-    assert all(pid == os.getpid() for pid in holders(mirrored.path / FETCH_LOCK))
+    # git's children were killed with it, but nobody here is told when the kernel has done with them.
+    await until(lambda: all(pid == os.getpid() for pid in holders(mirrored.path / FETCH_LOCK)), "the end of git's children")
 
 
 @pytest.mark.slow
