@@ -3,21 +3,22 @@
 Owns the two values between a conversation and its checks. Must not know how a conversation is held.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from engine.items import Usage
-from engine.providers.messages import ToolCall, ToolResult, Validation
+from engine.providers.messages import Message, ToolCall, ToolResult, Validation
 
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """A tool call joined to its own result. `turn` is the 0-based turn it was made in."""
+    """A tool call joined to its own result. `turn` is the 0-based turn it was made in, `state` the workflow's state then, "" without a workflow."""
 
     call: ToolCall
     result: ToolResult
     turn: int = 0
+    state: str = ""
 
     @property
     def name(self) -> str:
@@ -30,12 +31,42 @@ class CallRecord:
         return self.call.arguments or {}
 
 
+@dataclass(frozen=True, slots=True)
+class WorkflowTrace:
+    """A workflow so far.
+
+    `state` is where it stands now, `terminal` whether that state ends it. `entered` are the states that transitions led to, in order and as they were
+    really entered (a redirect's own target; the entry state only when a transition came back to it). `speakers` names, for each of `Evidence.replies`
+    and in their order, the state in which it was said.
+    """
+
+    state: str
+    terminal: bool = False
+    entered: Sequence[str] = ()
+    speakers: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CompositionTrace:
+    """What a composition did: the text of each step that gave one, the step that each branch chose, the parallel steps that completed, and the output.
+
+    Steps are known by their ids; one that did not run is in none of them.
+    """
+
+    outputs: Mapping[str, str]
+    branches: Mapping[str, str]
+    completed: Collection[str]
+    output: str = ""
+
+
 @dataclass(slots=True)
 class Evidence:
     """A conversation so far, as checks read it.
 
     `reply` is the text of the last assistant message, `replies` of all of them, `calls` all tool calls in order. `validations` are the guardrails
-    that fired on the last assistant message. `usage` and `cost_usd` sum the conversation's provider calls.
+    that fired on the last assistant message. `usage` and `cost_usd` sum the conversation's provider calls. `messages` are the user, assistant and tool
+    messages in order, of which those from `turn_start` on belong to the last turn, whose 0-based number is `turn`. `skills` are the skills that were
+    activated, in order, once each time. `workflow` and `composition` are None without one.
     """
 
     reply: str = ""
@@ -45,6 +76,12 @@ class Evidence:
     latency_ms: float = 0.0
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = None
+    messages: Sequence[Message] = ()
+    turn: int = 0
+    turn_start: int = 0
+    skills: Sequence[str] = ()
+    workflow: WorkflowTrace | None = None
+    composition: CompositionTrace | None = None
 
 
 class Outcome(NamedTuple):

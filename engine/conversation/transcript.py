@@ -21,6 +21,7 @@ class Transcript:
         self.turns = 0
         self._replies: list[str] = []
         self._users = 0
+        self._turn_start = 0
 
     @property
     def user_messages(self) -> int:
@@ -35,6 +36,7 @@ class Transcript:
     def begin_turn(self) -> None:
         """Count a turn that begins."""
         self.turns += 1
+        self._turn_start = len(self.messages)
 
     def add_user(self, content: str) -> None:
         """Append a user message."""
@@ -67,6 +69,9 @@ class Transcript:
             latency_ms=last.latency_ms if last else 0.0,
             usage=self.usage,
             cost_usd=self.cost_usd,
+            messages=self.messages,
+            turn=max(0, self.turns - 1),
+            turn_start=self._turn_start,
         )
 
     def evidence_for(self, text: str, *, usage: Usage | None = None, cost_usd: float | None = None, latency_ms: float = 0.0) -> Evidence:
@@ -76,6 +81,7 @@ class Transcript:
             reply=text,
             replies=(text,),
             calls=self.calls,
+            messages=self.messages,
             latency_ms=latency_ms,
             usage=self.usage if usage is None else self.usage + usage,
             cost_usd=None if known == (None, None) else sum(cost for cost in known if cost is not None),
