@@ -16,7 +16,7 @@ import uvicorn
 from arena.access import LocalAccess
 from arena.app import ArenaApp
 from arena.errors import UsageError
-from arena.local.http_protocol import BoundedProtocol
+from arena.http_protocol import BoundedProtocol
 from arena.local.job_runner import Host, JobRunner
 from arena.local.kube_api import kube_api
 from arena.local.log_sweep import LogSweep

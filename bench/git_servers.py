@@ -23,7 +23,7 @@ import structlog
 import uvicorn
 import uvloop
 
-from arena.local.http_protocol import BoundedProtocol
+from arena.http_protocol import BoundedProtocol
 from foundation.clock import SystemClock
 from gitops.content import ContentVolume, ProjectKey
 from gitops.repositories import Repositories

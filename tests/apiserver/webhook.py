@@ -15,7 +15,7 @@ from typing import Any
 
 import uvloop
 
-from arena.local.http_protocol import BoundedProtocol
+from arena.http_protocol import BoundedProtocol
 from foundation.clock import Clock, SystemClock
 from hooks.admission import PATH
 from hooks.admission_registration import Registration, webhook_configuration

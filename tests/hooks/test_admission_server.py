@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from arena.local.http_protocol import BoundedProtocol
+from arena.http_protocol import BoundedProtocol
 from foundation.clock import FakeClock, SystemClock
 from hooks.admission import PATH
 from hooks.admission_registration import WEBHOOK_CONFIGURATION, Registration, trusting, webhook_configuration

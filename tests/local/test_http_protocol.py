@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import uvicorn
 
-from arena.local import http_protocol
-from arena.local.http_protocol import MAX_HEAD_BYTES, BoundedProtocol
+from arena import http_protocol
+from arena.http_protocol import MAX_HEAD_BYTES, BoundedProtocol
 
 DEADLINE_S = 20
 HEAD = b"GET / HTTP/1.1\r\nhost: here\r\n"
