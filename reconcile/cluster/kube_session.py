@@ -7,6 +7,7 @@ import asyncio
 import io
 import json
 import random
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,11 +16,9 @@ from urllib.parse import urlencode
 
 import aiohttp
 import structlog
-from kubernetes.aio.client import Configuration
-from kubernetes.aio.client.rest import RESTClientObject
 
 from foundation.clock import Clock
-from reconcile.cluster.kube_access import Access
+from reconcile.cluster.kube_access import Access, Credentials, Way
 from reconcile.cluster.kube_errors import About, error_of
 from reconcile.errors import StoreUnavailable, Unauthorized
 
@@ -38,7 +37,6 @@ MAX_IN_FLIGHT = 16
 """Requests at once, watches apart: a burst of reconciles must not become a burst of TLS handshakes, or use up our share of the server."""
 
 _REQUEST = aiohttp.ClientTimeout(total=60.0, sock_connect=20.0)
-_TLS_FIELDS = ("host", "ssl_ca_cert", "ca_cert_data", "cert_file", "key_file", "verify_ssl", "tls_server_name", "proxy")
 _TOO_MANY = 429
 _UNAUTHORIZED = 401
 _FAILURE = 400
@@ -60,31 +58,28 @@ class Request:
     content_type: str = "application/json"
 
 
-class _Http(RESTClientObject):
-    """The library's connections, with a body that is already JSON; its own `request` would encode it again, loosely."""
-
-    async def send(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, limits: aiohttp.ClientTimeout
-    ) -> aiohttp.ClientResponse:
-        if self.pool_manager is None:
-            self.pool_manager = self._create_pool_manager()
-        data = io.BytesIO(body) if body is not None and len(body) > _LARGE_BYTES else body
-        options = {"server_hostname": self.configuration.tls_server_name, "proxy": self.proxy, "proxy_headers": self.proxy_headers}
-        return await self.pool_manager.request(method, url, headers=headers, data=data, timeout=limits, **options)
-
-
 @dataclass(frozen=True, slots=True)
 class _Connection:
-    configuration: Configuration
-    http: _Http
+    credentials: Credentials
+    http: aiohttp.ClientSession
+
+    @classmethod
+    def of(cls, credentials: Credentials) -> "_Connection":
+        connector = aiohttp.TCPConnector(ssl=_tls(credentials.way), limit=0)
+        return cls(credentials, aiohttp.ClientSession(connector=connector, trust_env=True))
 
     async def send(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         headers = {"User-Agent": USER_AGENT, "Accept": "application/json", "Content-Type": request.content_type}
-        token = await self.configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
-        if token:
-            headers["Authorization"] = token.strip()
-        url = self.configuration.host + request.path + (f"?{urlencode(request.query)}" if request.query else "")
-        return await self.http.send(request.method, url, headers, request.body, limits)
+        authorization = await self.credentials.authorization()
+        if authorization:
+            headers["Authorization"] = authorization
+        way = self.credentials.way
+        url = way.url + request.path + (f"?{urlencode(request.query)}" if request.query else "")
+        body = request.body
+        data = io.BytesIO(body) if body is not None and len(body) > _LARGE_BYTES else body
+        return await self.http.request(
+            request.method, url, headers=headers, data=data, timeout=limits, server_hostname=way.server_name, proxy=way.proxy
+        )
 
 
 class Session:
@@ -195,23 +190,33 @@ class Session:
                 self._connection = await self._renewed(await self._signed_in(), self._connection)
             return self._connection
 
-    async def _signed_in(self) -> Configuration:
+    async def _signed_in(self) -> Credentials:
         try:
             async with asyncio.timeout(SIGN_IN_S):
                 return await self._access()
         except TimeoutError as error:
             raise Unauthorized(f"cannot sign in to the API server: reading the credentials took more than {SIGN_IN_S:.0f} s") from error
 
-    async def _renewed(self, configuration: Configuration, before: _Connection | None) -> _Connection:
+    async def _renewed(self, credentials: Credentials, before: _Connection | None) -> _Connection:
         """Keep the open sockets unless the way to the server, or the certificate that we show, has changed."""
-        if before is not None and all(getattr(before.configuration, field) == getattr(configuration, field) for field in _TLS_FIELDS):
-            return _Connection(configuration, before.http)
+        if before is not None and before.credentials.way == credentials.way:
+            return _Connection(credentials, before.http)
         if before is not None:
             await before.http.close()
         try:
-            return _Connection(configuration, _Http(configuration))
+            return _Connection.of(credentials)
         except OSError as error:  # ssl.SSLError is one
-            raise Unauthorized(f"cannot use the credentials for {configuration.host}: {error}") from error
+            raise Unauthorized(f"cannot use the credentials for {credentials.way.url}: {error}") from error
+
+
+def _tls(way: Way) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=way.authorities_file, cadata=way.authorities)
+    if way.certificate_file:
+        context.load_cert_chain(way.certificate_file, keyfile=way.key_file)
+    if not way.is_verified:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def _hang_up(stream: aiohttp.ClientResponse) -> None:

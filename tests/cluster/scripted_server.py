@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
-from kubernetes.aio.client import Configuration
 
 from foundation.clock import FakeClock
+from reconcile.cluster.kube_access import Credentials, Way
 
 
 @dataclass
@@ -33,10 +33,15 @@ class ScriptedServer:
     url: str = ""
     loads: int = 0
 
-    async def access(self) -> Configuration:
+    async def access(self) -> Credentials:
         """Lead to this server, with a token that tells how often it was asked for."""
         self.loads += 1
-        return Configuration(host=self.url, api_key={"BearerToken": f"Bearer token-{self.loads}"})
+        token = f"Bearer token-{self.loads}"
+
+        async def authorization() -> str:
+            return token
+
+        return Credentials(Way(self.url), authorization)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Give the next answer."""

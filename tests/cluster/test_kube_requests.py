@@ -3,6 +3,8 @@
 import asyncio
 import json
 import random
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -245,3 +247,9 @@ async def test_what_cannot_be_sent(obj: Object) -> None:
             await cluster.create(obj)
         await cluster.close()
     assert server.requests == []
+
+
+def test_a_pod_does_without_the_client_library() -> None:
+    """Whoever signs in with a service account imports nothing of the client library: it would be a quarter of a controller's memory."""
+    words = "import sys, reconcile.cluster.kube, reconcile.cluster.kube_access; sys.exit('kubernetes' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", words], check=False).returncode == 0
