@@ -38,7 +38,7 @@ class LocalAccess:
     def _is_token(self, offered: str) -> bool:
         return bool(offered) and hmac.compare_digest(offered.encode(), self._token.encode())
 
-    async def authorize_git(self, headers: Mapping[str, str], namespace: str, project: str, *, write: bool) -> Access:
+    async def authorize_git(self, headers: Mapping[str, str], namespace: str, project: str, *, write: bool, source: str = "") -> Access:
         """Say what a git client may do with a project's repository. A mirror is read like a hosted one: whoever may see its runs may see its source.
 
         Raises:

@@ -1,6 +1,6 @@
-"""The house put together: every port gets its adapter here, and nowhere else.
+"""Local mode put together: every port gets its adapter here. Cluster mode is `arena.cluster`'s.
 
-Local mode only for now: SQLite store, directory as content volume, embedded queue server, Jobs as processes.
+SQLite store, directory as content volume, embedded queue server, Jobs as processes.
 """
 
 import asyncio
@@ -8,28 +8,31 @@ import contextlib
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import uvicorn
 
 from arena.access import LocalAccess
+from arena.announcer import Announcer
 from arena.app import ArenaApp
-from arena.errors import UsageError
 from arena.http_protocol import BoundedProtocol
+from arena.listening import listen
 from arena.local.job_runner import Host, JobRunner
 from arena.local.kube_api import kube_api
 from arena.local.log_sweep import LogSweep
 from arena.local.processes import Processes
 from arena.local.spare import Spare
 from arena.local.state import StateDirectory
+from arena.reconcilers import reconcilers_of
 from arena.settings import process_environment
+from arena.signals import stop_on_signals
 from engine import worker_settings
 from engine.queue.embedded import EmbeddedServer
 from engine.queue.redis import RedisWorkQueue
 from engine.version import ENGINE_VERSION
 from foundation.clock import Clock, SystemClock
-from gitops.content import ContentVolume, ProjectKey
+from gitops.content import ContentVolume
 from gitops.mirrors import Mirrors
 from gitops.processes import check_git
 from gitops.remote_addresses import AddressPolicy, Network
@@ -38,14 +41,10 @@ from gitops.smart_http import SmartHTTP
 from gitops.snapshots import Snapshots
 from hooks.receiver import Receiver
 from hooks.web_server import WebServer, server_config
-from reconcile.cluster.port import Cluster, ObjectKey
 from reconcile.cluster.sqlite import SqliteCluster, admission_warnings
-from reconcile.control_plane import ControlPlane, Reconcilers
-from reconcile.errors import NotFound
-from reconcile.job import JobReconciler
+from reconcile.control_plane import ControlPlane
 from reconcile.kinds.admission import admit, admit_status
-from reconcile.project import ProjectReconciler, ProjectWorld
-from reconcile.run import RunReconciler, RunWorld
+from reconcile.run import RunWorld
 from reconcile.sweep import Sweep
 from reconcile.sync_requests import SyncRequests
 
@@ -89,7 +88,7 @@ class LocalArena:
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, starting.cancel)
         await check_git()
         async with contextlib.AsyncExitStack() as stack:
-            listener = stack.enter_context(contextlib.closing(_listen(self._settings.host, self._settings.port)))
+            listener = stack.enter_context(contextlib.closing(_listener(self._settings)))
             host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
             url = f"http://{host}:{listener.getsockname()[1]}"
             cluster = SqliteCluster(self._state.database, self._clock, admit=admit, admit_status=admit_status)
@@ -141,7 +140,7 @@ class LocalArena:
         try:
             async with asyncio.TaskGroup() as group:
                 background = [group.create_task(duty()) for duty in duties]
-                with _stop_on_signals(server):
+                with stop_on_signals(server.stop):
                     serving = group.create_task(server.serve(sockets=[listener]))
                     await server.ready.wait()
                     self._state.publish(parts.url, "" if self._settings.redis_url else parts.queue_url)
@@ -154,9 +153,7 @@ class LocalArena:
             mirrors.close()
 
     def _control_plane(self, parts: "_Parts", world: RunWorld) -> ControlPlane:
-        project = ProjectReconciler(ProjectWorld(world.repositories, world.snapshots, world.mirrors, f"{parts.url}/git"))
-        reconcilers = Reconcilers(project, JobReconciler(world.repositories, world.volume), RunReconciler(world))
-        return ControlPlane(parts.cluster, reconcilers, self._clock)
+        return ControlPlane(parts.cluster, reconcilers_of(world, f"{parts.url}/git"), self._clock)
 
     def _host(self, queue_url: str) -> Host:
         environment: Mapping[str, str] = {worker_settings.REDIS_URL: queue_url, worker_settings.INSTALLATION: self._state.installation()}
@@ -186,37 +183,5 @@ class _Parts:
     url: str
 
 
-class Announcer:
-    """Tells the project controller that a repository has changed: ten pushes become one look."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._syncs = SyncRequests(cluster)
-
-    async def announce(self, project: ProjectKey) -> None:
-        """Stamp the ArenaProject; one that is gone needs no look."""
-        with contextlib.suppress(NotFound):
-            await self._syncs.request(ObjectKey(project.namespace, project.name), "push")
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        raise UsageError(
-            f"cannot listen on {host}:{port}: {error.strerror or error}", hint="choose another port with --port PORT, or 0 for any free one"
-        ) from error
-    listener.listen(512)
-    listener.setblocking(False)  # noqa: FBT003 - the standard library's own signature
-    return listener
-
-
-@contextlib.contextmanager
-def _stop_on_signals(server: Server) -> Iterator[None]:
-    """Let SIGTERM and SIGINT end the server, so that everything behind it is ended in order; a second one changes nothing."""
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, server.stop)
-    yield
+def _listener(settings: LocalSettings) -> socket.socket:
+    return listen(settings.host, settings.port, hint="choose another port with --port PORT, or 0 for any free one")

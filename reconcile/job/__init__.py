@@ -27,13 +27,17 @@ __all__ = ["JobReconciler"]
 
 
 class JobReconciler:
-    """Drive one ArenaJob: the runs that are due, the list of active ones, the history."""
+    """Drive one ArenaJob: the runs that are due, the list of active ones, the history.
+
+    `in_cluster`: workers are pods, so what only pods can have is supported.
+    """
 
     kind: ResourceKind = ARENA_JOB
 
-    def __init__(self, repositories: Repositories, volume: ContentVolume) -> None:
+    def __init__(self, repositories: Repositories, volume: ContentVolume, *, in_cluster: bool = False) -> None:
         self._repositories = repositories
         self._volume = volume
+        self._in_cluster = in_cluster
 
     async def reconcile(self, scope: Pass) -> Result:
         """Do one pass over a job."""
@@ -42,7 +46,7 @@ class JobReconciler:
         spec = ArenaJobSpec.model_validate(scope.obj["spec"])
         runs = await JobRuns.of(scope)
         runs.show(scope.status)
-        _check(scope.obj["spec"], spec)
+        _check(scope.obj["spec"], spec, in_cluster=self._in_cluster)
         trouble: Stalled | None = None
         if spec.suspend:
             await self._suspend(scope)
@@ -92,7 +96,7 @@ class JobReconciler:
             scope.status["lastHandledRun"] = request
 
 
-def _check(raw: Mapping[str, Any], spec: ArenaJobSpec) -> None:
+def _check(raw: Mapping[str, Any], spec: ArenaJobSpec, *, in_cluster: bool) -> None:
     """Refuse what keeps the job from ever starting a run by the clock; anything else is said by the run that meets it."""
     problems = schedule_problems(raw)
     if problems:
@@ -101,5 +105,5 @@ def _check(raw: Mapping[str, Any], spec: ArenaJobSpec) -> None:
         invalid = spec_problems(raw)
         if invalid:
             raise Stalled(JobReason.INVALID_SPEC, f"{invalid[0].path}: {invalid[0].message}")
-        fields = unsupported_fields("ArenaJob", raw)
+        fields = unsupported_fields("ArenaJob", raw, in_cluster=in_cluster)
         raise Stalled(JobReason.NOT_SUPPORTED, f"not supported yet: {', '.join(fields)}")
