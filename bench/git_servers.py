@@ -262,8 +262,8 @@ http {{
 """
 
 
-async def _authorize(headers: Mapping[str, str], namespace: str, project: str, *, write: bool) -> Access:
-    del headers, write
+async def _authorize(headers: Mapping[str, str], namespace: str, project: str, *, write: bool, source: str) -> Access:
+    del headers, write, source
     return Access(ProjectKey(namespace, project))
 
 

@@ -70,6 +70,18 @@ class Forbidden(GitError):
     """The caller is known and may not do this. Answered 403."""
 
 
+class TooManyFailures(GitError):
+    """Too many requests from where this one came were not let in. Answered 429: it may be repeated after `retry_after_s`."""
+
+    def __init__(self, message: str, *, retry_after_s: int, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after_s = retry_after_s
+
+
+class AuthorizerUnavailable(GitError):
+    """Nobody can say now what the caller may do, so nothing is let in. Answered 503."""
+
+
 class RemoteCause(StrEnum):
     """Why a remote could not be read."""
 

@@ -22,13 +22,18 @@ class Access:
 class Authorizer(Protocol):
     """Decides about one request. Asked before the body is read, once a request."""
 
-    async def __call__(self, headers: Mapping[str, str], namespace: str, project: str, *, write: bool) -> Access:
-        """Return what the caller may reach. Header names are lower case; `write` means a push, its discovery included.
+    async def __call__(self, headers: Mapping[str, str], namespace: str, project: str, *, write: bool, source: str) -> Access:
+        """Return what the caller may reach.
+
+        Header names are lower case; `write` means a push, its discovery included; `source` is the address that the request came from, "" where the
+        server knows none.
 
         Raises:
             Unauthenticated: answered 401 with a Basic challenge, so that git asks its credential helper.
             Forbidden: answered 403 with the message.
             UnknownProject: answered 404.
+            TooManyFailures: answered 429.
+            AuthorizerUnavailable: answered 503.
         """
 
 

@@ -16,7 +16,16 @@ from starlette.datastructures import Headers
 
 from gitops.advertisements import Advertisements
 from gitops.content import ProjectKey
-from gitops.errors import Forbidden, GitError, RepositoryBusy, Unauthenticated, UnknownProject, UnsafeName
+from gitops.errors import (
+    AuthorizerUnavailable,
+    Forbidden,
+    GitError,
+    RepositoryBusy,
+    TooManyFailures,
+    Unauthenticated,
+    UnknownProject,
+    UnsafeName,
+)
 from gitops.exchange import ClientStalled, Exchange, Send
 from gitops.fetches import upload_pack
 from gitops.pushes import Pushes
@@ -40,7 +49,8 @@ _STATUSES: Final[tuple[tuple[tuple[type[Exception], ...], HTTPStatus], ...]] = (
     ((Unauthenticated,), HTTPStatus.UNAUTHORIZED),
     ((Forbidden,), HTTPStatus.FORBIDDEN),
     ((UnknownProject, UnsafeName), HTTPStatus.NOT_FOUND),
-    ((RepositoryBusy, NoSlot), HTTPStatus.SERVICE_UNAVAILABLE),
+    ((TooManyFailures,), HTTPStatus.TOO_MANY_REQUESTS),
+    ((RepositoryBusy, NoSlot, AuthorizerUnavailable), HTTPStatus.SERVICE_UNAVAILABLE),
     ((BodyTooLarge,), HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
     ((BodyMalformed,), HTTPStatus.BAD_REQUEST),
     ((BodyStalled, ClientStalled, TimeoutError), HTTPStatus.REQUEST_TIMEOUT),
@@ -70,6 +80,7 @@ class _Request:
     service: str
     discovers: bool
     headers: Headers
+    source: str
 
     @property
     def protocol(self) -> str:
@@ -127,7 +138,7 @@ class SmartHTTP:
 
     async def _serve(self, exchange: Exchange, request: _Request, receive: Receive) -> None:
         write = request.service == RECEIVE
-        access = await self._authorize(request.headers, request.namespace, request.project, write=write)
+        access = await self._authorize(request.headers, request.namespace, request.project, write=write, source=request.source)
         if not await self._repositories.exists(access.project):
             raise UnknownProject(f"cannot find repository '{access.project}': it does not exist")
         if request.discovers:
@@ -163,8 +174,8 @@ class SmartHTTP:
         headers: dict[str, str] = {}
         if status is HTTPStatus.UNAUTHORIZED:
             headers = dict(CHALLENGE)
-        elif status is HTTPStatus.SERVICE_UNAVAILABLE:
-            headers = {"retry-after": str(self._limits.retry_after_s)}
+        elif status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
+            headers = {"retry-after": str(getattr(error, "retry_after_s", self._limits.retry_after_s))}
         return _Refused(status, f"{text}; {hint}" if hint else text, headers)
 
 
@@ -188,7 +199,8 @@ def _parse(scope: Scope) -> _Request:
         raise _Refused(HTTPStatus.NOT_FOUND, "cannot find this path in the repository")
     if scope["method"] != method:
         raise _Refused(HTTPStatus.METHOD_NOT_ALLOWED, f"cannot answer {scope['method']}: use {method}", {"allow": method})
-    return _Request(route["namespace"], route["project"], service, rest == "info/refs", Headers(scope=scope))
+    source = (scope.get("client") or ("",))[0]
+    return _Request(route["namespace"], route["project"], service, rest == "info/refs", Headers(scope=scope), source)
 
 
 def _service(query: bytes) -> str:

@@ -100,8 +100,9 @@ class Authority:
     asked: list[tuple[str, str, bool]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
 
-    async def __call__(self, headers: Mapping[str, str], namespace: str, project: str, *, write: bool) -> Access:
+    async def __call__(self, headers: Mapping[str, str], namespace: str, project: str, *, write: bool, source: str) -> Access:
         """Grant, or say what is missing."""
+        del source
         self.asked.append((namespace, project, write))
         self.headers.append(dict(headers))
         if self.password and headers.get("authorization") != self.password:

@@ -20,8 +20,8 @@ from gitops.repositories import Repositories
 from gitops.smart_http import Access, SmartHTTP
 
 
-async def _authorize(headers: Mapping[str, str], namespace: str, project: str, *, write: bool) -> Access:
-    del headers, write
+async def _authorize(headers: Mapping[str, str], namespace: str, project: str, *, write: bool, source: str) -> Access:
+    del headers, write, source
     return Access(ProjectKey(namespace, project))
 
 
