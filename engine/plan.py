@@ -7,7 +7,7 @@ Pure but for one look at the mock response file that an override names. Must not
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,9 +17,9 @@ from engine.bundle.model import Bundle, Provider, Scenario
 from engine.bundle.paths import join
 from engine.bundle.perturbations import Variant, count_variants, variants_of
 from engine.bundle.problems import shown
-from engine.bundle.provider_reader import JOB_ANSWERS
 from engine.errors import BundleInvalid, EngineVersionMismatch, MatrixTooLarge, ProviderNotFound
 from engine.items import Item
+from engine.provider_specs import mock_server, mock_subject
 from engine.selection import (
     Pool,
     bundle_pool,
@@ -109,8 +109,8 @@ class Cell:
 class Plan:
     """What a run does, fixed before it begins.
 
-    `providers` holds a spec for each provider of an item, and for those that judges and self-play roles name. In a spec,
-    `additional_config.mock_config` is relative to the bundle's root (absolute only for a file that `arena eval` named outside it). `mocked` is the
+    `providers` holds a spec for each provider of an item, `serving` one for each that a judge or a self-play role names: one provider may be both, and
+    under the override the two differ (`engine.provider_specs`). In a spec, `additional_config.mock_config` is relative to the bundle's root (absolute only for a file that `arena eval` named outside it). `mocked` is the
     override that was asked for; the specs have it applied already. `trials` is the highest of any scenario. `warnings` are sentences.
     """
 
@@ -119,6 +119,7 @@ class Plan:
     mocked: MockOverride | None
     cells: tuple[Cell, ...]
     providers: Mapping[str, Mapping[str, Any]]
+    serving: Mapping[str, Mapping[str, Any]]
     scenarios: tuple[str, ...]
     trials: int
     item_timeout_s: float
@@ -176,6 +177,7 @@ class Plan:
             "mocked": mocked,
             "cells": [[c.scenario, c.provider, c.trials, [[v.label, [list(pair) for pair in v.values]] for v in c.variants]] for c in self.cells],
             "providers": dict(self.providers),
+            "serving": dict(self.serving),
             "scenarios": list(self.scenarios),
             "trials": self.trials,
             "itemTimeoutS": self.item_timeout_s,
@@ -199,6 +201,7 @@ class Plan:
                 for scenario, provider, trials, variants in content["cells"]
             ),
             providers=content["providers"],
+            serving=content["serving"],
             scenarios=tuple(content["scenarios"]),
             trials=content["trials"],
             item_timeout_s=content["itemTimeoutS"],
@@ -241,13 +244,16 @@ def make_plan(bundle: Bundle, request: PlanRequest, options: WorkerOptions = Wor
     rows, warnings = _rows(scenarios, pool, request)
     cells = _cells(rows, request.item_cap)
     specs = _specs(bundle, request.providers)
-    used = {cell.provider for cell in cells} | (serving_providers(bundle) & specs.keys())
+    used, serving = {cell.provider for cell in cells}, serving_providers(bundle) & specs.keys()
+    _check_roles(bundle, rows, serving)
+    config = override.config if override else None
     return Plan(
         engine_version=ENGINE_VERSION,
         arena_file=bundle.arena_file,
         mocked=override,
         cells=cells,
-        providers={ident: _mocked(specs[ident], override) if override else specs[ident] for ident in sorted(used)},
+        providers={ident: mock_subject(specs[ident], config) if override else specs[ident] for ident in sorted(used)},
+        serving={ident: mock_server(specs[ident], config) if override else specs[ident] for ident in sorted(serving)},
         scenarios=tuple(dict.fromkeys(cell.scenario for cell in cells)),
         trials=max(cell.trials for cell in cells),
         item_timeout_s=options.item_timeout_s or bundle.arena.run_timeout_s or DEFAULT_ITEM_TIMEOUT_S,
@@ -320,6 +326,18 @@ def _check_serving(bundle: Bundle) -> None:
             )
 
 
+def _check_roles(bundle: Bundle, rows: list[_Row], serving: Collection[str]) -> None:
+    providers = {role.id: role.provider for role in bundle.arena.roles}
+    for row in rows:
+        for turn in row.scenario.turns:
+            provider = providers.get(turn.role)
+            if provider is not None and provider not in serving:
+                raise ProviderNotFound(
+                    f"{turn.location}: no provider speaks for the self-play role '{shown(turn.role)}': the job's providers do not have '{shown(provider)}'",
+                    hint="bring it in a group of the job that is a map, under that key",
+                )
+
+
 def _specs(bundle: Bundle, job: JobProviders | None) -> dict[str, dict[str, Any]]:
     if job is None:
         return {provider.id: _spec_of(provider) for provider in bundle.providers.values()}
@@ -341,16 +359,6 @@ def _specs(bundle: Bundle, job: JobProviders | None) -> dict[str, dict[str, Any]
 
 def _spec_of(provider: Provider) -> dict[str, Any]:
     return {**provider.spec, "id": provider.id}
-
-
-def _mocked(spec: Mapping[str, Any], override: MockOverride) -> dict[str, Any]:
-    own = spec.get("additional_config") or {}
-    config = {key: value for key, value in own.items() if spec.get("type") == "mock" or key == "mock_config"}
-    if override.config is not None:
-        config.pop(JOB_ANSWERS, None)
-        config["mock_config"] = override.config
-    kept = {key: spec[key] for key in ("id", "model", "role", "capabilities") if key in spec}
-    return {**kept, "type": "mock", "additional_config": config}
 
 
 def _checked_override(bundle: Bundle, override: MockOverride | None) -> MockOverride | None:

@@ -15,9 +15,11 @@ from engine.providers.mock import GENERIC_REPLY, MockProvider
 from engine.providers.port import Provider, Sampling
 from foundation.clock import Clock
 
+Entry = tuple[Provider, Sampling]
+
 
 class ProviderSet:
-    """The providers that a plan tests. Those that only serve judges and self-play roles are not asked, because both are refused when planned.
+    """The providers that a plan tests, built at once, and those that serve judges and self-play roles, each built when it is first asked for.
 
     Raises (when built):
         BundleInvalid: a response file cannot be read.
@@ -26,29 +28,48 @@ class ProviderSet:
 
     def __init__(self, bundle: Bundle, plan: Plan, clock: Clock) -> None:
         self._bundle = bundle
+        self._plan = plan
         self._clock = clock
         self._files: dict[str, MockResponses] = {}
         self._generic = GENERIC_REPLY if plan.mocked is not None else ""
-        self._providers: dict[str, tuple[Provider, Sampling]] = {
-            name: (self._build(name, plan.providers[name]), sampling(bundle.arena.defaults, plan.providers[name]))
-            for name in dict.fromkeys(cell.provider for cell in plan.cells)
-        }
+        self._subjects = {name: self._entry(name, plan.providers[name]) for name in dict.fromkeys(cell.provider for cell in plan.cells)}
+        self._serving: dict[str, Entry] = {}
 
-    def get(self, name: str) -> tuple[Provider, Sampling]:
-        """Return a provider and how it samples.
+    def get(self, name: str) -> Entry:
+        """Return a provider that is tested, and how it samples.
 
         Raises:
-            ProviderNotFound: the plan has none of this name.
+            ProviderNotFound: the plan tests none of this name.
         """
-        found = self._providers.get(name)
+        found = self._subjects.get(name)
         if found is None:
-            raise ProviderNotFound(f"cannot ask provider '{name}': the plan does not have it", hint=f"it has: {', '.join(self._providers) or 'none'}")
+            raise ProviderNotFound(f"cannot ask provider '{name}': the plan does not have it", hint=f"it has: {', '.join(self._subjects) or 'none'}")
+        return found
+
+    def serving(self, name: str) -> Entry:
+        """Return a provider that serves a judge or a self-play role, and how it samples.
+
+        Raises:
+            ProviderNotFound: none of the plan serves under this name.
+            BundleInvalid: its response file cannot be read.
+            FeatureNotSupported: its type is not built.
+        """
+        found = self._serving.get(name)
+        if found is None:
+            spec = self._plan.serving.get(name)
+            if spec is None:
+                served = ", ".join(self._plan.serving) or "none"
+                raise ProviderNotFound(f"cannot ask provider '{name}': none of the plan serves under this name", hint=f"it has: {served}")
+            found = self._serving[name] = self._entry(name, spec)
         return found
 
     async def close(self) -> None:
         """Close every provider. Idempotent."""
-        for provider, _ in self._providers.values():
+        for provider, _ in (*self._subjects.values(), *self._serving.values()):
             await provider.close()
+
+    def _entry(self, name: str, spec: Mapping[str, Any]) -> Entry:
+        return self._build(name, spec), sampling(self._bundle.arena.defaults, spec)
 
     def _build(self, name: str, spec: Mapping[str, Any]) -> Provider:
         kind = spec.get("type", "")

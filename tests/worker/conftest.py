@@ -36,6 +36,7 @@ def plan_of(count: int, *, version: str = ENGINE_VERSION, attempts: int = 3, tim
         "mocked": None,
         "cells": [["s", "p", count, [["", []]]]],
         "providers": {},
+        "serving": {},
         "scenarios": ["s"],
         "trials": count,
         "itemTimeoutS": timeout_s,
