@@ -1,6 +1,6 @@
 """CustomResourceDefinitions, generated from the kinds: `python -m reconcile.kinds.crds --write manifests/crds`, or `--check` it.
 
-The text is deterministic; nobody edits the files by hand.
+The text is deterministic; nobody edits the files by hand. Ours are in one folder and the neighbours' in another, which an installation may leave out.
 """
 
 import argparse
@@ -62,22 +62,23 @@ def crd_text(kind: str) -> str:
 
 
 def file_name(kind: str) -> str:
-    """Return the name of the file that holds a kind's CRD."""
-    return f"{GROUP}_{CATALOG[kind].plural}.yaml"
+    """Return the file that holds a kind's CRD, relative to the directory of all."""
+    return f"{'neighbours' if CATALOG[kind].is_neighbour else 'arena'}/{GROUP}_{CATALOG[kind].plural}.yaml"
 
 
 def stale_files(directory: Path) -> list[str]:
     """Return the names of files in `directory` that are not what `write` would make, sorted: changed, missing and left over ones."""
     wanted = {file_name(kind): crd_text(kind).encode() for kind in CATALOG}
-    found = {path.name: path.read_bytes() for path in directory.glob(f"{GROUP}_*.yaml")}
+    found = {path.relative_to(directory).as_posix(): path.read_bytes() for path in directory.rglob(f"{GROUP}_*.yaml")}
     return sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
 
 
 def write(directory: Path) -> None:
     """Write every CRD into `directory`, and remove those of kinds that are no more."""
-    directory.mkdir(parents=True, exist_ok=True)
     for kind in CATALOG:
-        write_file(directory / file_name(kind), crd_text(kind).encode())
+        path = directory / file_name(kind)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, crd_text(kind).encode())
     for name in stale_files(directory):
         (directory / name).unlink()
 
