@@ -52,8 +52,16 @@ class ProviderError(EngineError):
         self.retry_after_s = retry_after_s
 
 
+class JudgeFailed(EngineError):
+    """A judge answered, more than once, and no answer was a verdict; that is never a score."""
+
+
 class QueueUnavailable(EngineError):
     """The queue's store did not answer; what was asked may or may not have happened."""
+
+
+class QueueRefused(QueueUnavailable):
+    """The queue's store does not know a command, or this user may not give it; asking again changes nothing."""
 
 
 class RunUnknown(EngineError):

@@ -106,6 +106,7 @@ class ItemResult:
 
     `messages` are plain JSON objects with the keys role, content, parts, toolCalls, toolResult, latencyMs, usage, costUsd, validations, meta
     (absent keys are left out). `cost_usd` is None when nothing that was called has a price. `provider_latency_ms` sums the assistant's provider calls.
+    `judge_usage` and `judge_cost_usd` are what judges and classifiers used for this item's checks, and are no part of `usage` and `cost_usd`.
     `retryable` is never written: it tells the worker whether another attempt may end better, after `retry_after_s` at the earliest.
     """
 
@@ -120,6 +121,8 @@ class ItemResult:
     messages: list[dict[str, Any]] = field(default_factory=list)
     usage: Usage = Usage()
     cost_usd: float | None = None
+    judge_usage: Usage = Usage()
+    judge_cost_usd: float | None = None
     provider_latency_ms: float = 0.0
     ttft_ms: float | None = None
     duration_ms: float = 0.0

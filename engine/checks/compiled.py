@@ -1,15 +1,20 @@
 """A check ready to run: its evaluation, when it applies, and when its score passes.
 
 Owns the pass rule (promptkit-format.md 3.1): pass when score >= min_score (1 when neither bound is given) and <= max_score; no score passes.
-A check needs no time limit of its own: all that are built are CPU-only, over RE2 and bounded texts, so there is nothing to wait for and
-nothing that could be interrupted; the worker's item timeout bounds the conversation.
+A check needs no time limit of its own: its evaluation is CPU-only, over RE2 and bounded texts, so there is nothing that could be interrupted; what it
+asks others is bounded by who answers, and the worker's item timeout bounds the conversation.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from engine.checks.evidence import CallRecord, Evaluate, Evidence, Outcome
 from engine.items import CheckResult, Scope
+from foundation.errors import ArenaError
+
+if TYPE_CHECKING:
+    from engine.checks.questions import Answers, Question
 
 Applies = Callable[[Evidence], bool]
 
@@ -52,8 +57,11 @@ class CompiledCheck:
     applies: Applies | None = None
     name: str = ""
 
-    def run(self, evidence: Evidence, scope: Scope, turn: int | None) -> CheckResult:
-        """Evaluate against `evidence`. Never raises: a check that breaks is a result with `error`. Unmet conditions skip it, which passes."""
+    def begin(self, evidence: Evidence, scope: Scope, turn: int | None) -> "CheckResult | Question":
+        """Evaluate against `evidence` as far as that can be done without asking anybody; what is to be asked goes to `finish`.
+
+        Never raises: a check that breaks is a result with `error`. Unmet conditions skip it, which passes.
+        """
         try:
             if self.applies is not None and not self.applies(evidence):
                 return CheckResult(
@@ -61,8 +69,20 @@ class CompiledCheck:
                 )
             outcome = self.evaluate(evidence)
         except Exception as error:  # noqa: BLE001 - one broken check must not take the conversation with it
-            return CheckResult(scope, turn, self.type, passed=False, name=self.name, message=self.message, error=f"{type(error).__name__}: {error}")
+            return self._broken(error, scope, turn)
+        return self._result(outcome, scope, turn) if isinstance(outcome, Outcome) else outcome
+
+    async def finish(self, question: "Question", answers: "Answers", scope: Scope, turn: int | None) -> CheckResult:
+        """Return the result once `question` is answered. Never raises: a question that gets no answer is a result with `error`, not a score."""
+        try:
+            outcome = await answers.answer(question)
+        except Exception as error:  # noqa: BLE001 - as above
+            return self._broken(error, scope, turn)
         return self._result(outcome, scope, turn)
+
+    def _broken(self, error: Exception, scope: Scope, turn: int | None) -> CheckResult:
+        said = str(error) if isinstance(error, ArenaError) else f"{type(error).__name__}: {error}"
+        return CheckResult(scope, turn, self.type, passed=False, name=self.name, message=self.message, error=said)
 
     def _explained(self, outcome: Outcome, *, passed: bool) -> str:
         """Return the explanation; of a score that fails by its bounds it says so, since what was found may sound like a pass."""

@@ -5,10 +5,13 @@ Owns the two values between a conversation and its checks. Must not know how a c
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine.items import Usage
 from engine.providers.messages import Message, ToolCall, ToolResult, Validation
+
+if TYPE_CHECKING:
+    from engine.checks.questions import Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,8 @@ class Evidence:
 
     `reply` is the text of the last assistant message, `replies` of all of them, `calls` all tool calls in order. `validations` are the guardrails
     that fired on the last assistant message. `usage` and `cost_usd` sum the conversation's provider calls. `messages` are the user, assistant and tool
-    messages in order, of which those from `turn_start` on belong to the last turn, whose 0-based number is `turn`. `skills` are the skills that were
+    messages in order, of which those from `turn_start` on belong to the last turn, whose 0-based number is `turn`; `system` is the system
+    prompt that the last reply was given under. `skills` are the skills that were
     activated, in order, once each time. `workflow` and `composition` are None without one.
     """
 
@@ -79,6 +83,7 @@ class Evidence:
     messages: Sequence[Message] = ()
     turn: int = 0
     turn_start: int = 0
+    system: str = ""
     skills: Sequence[str] = ()
     workflow: WorkflowTrace | None = None
     composition: CompositionTrace | None = None
@@ -93,8 +98,8 @@ class Outcome(NamedTuple):
     skipped: bool = False
 
 
-Evaluate = Callable[[Evidence], Outcome]
-"""A check with its parameters read and compiled: pure, and safe to call from any task."""
+Evaluate = Callable[[Evidence], "Outcome | Question"]
+"""A check with its parameters read and compiled: pure, and safe to call from any task. What it cannot tell by itself it asks."""
 
 
 def verdict(*, holds: bool, explanation: str, value: Any = None) -> Outcome:

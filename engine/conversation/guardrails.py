@@ -2,7 +2,8 @@
 
 A guardrail is a check of one message with a consequence: a reply that is too long is cut, any other is replaced. The first one that fires wins.
 On a stream only words and lengths are judged early, and a whole word only once it has ended; all others wait for the end. A check that breaks
-fires (a guardrail fails closed). Must not know how replies are obtained.
+fires (a guardrail fails closed); a judge that cannot be asked is an error of the conversation, which went otherwise than the author wrote it.
+Must not know how replies are obtained.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from engine.checks.compiled import Bounds
 from engine.checks.evidence import Evaluate, Evidence, Outcome
 from engine.checks.length import character_limit
 from engine.checks.params import read_params
+from engine.checks.questions import Answers, Question
 from engine.checks.registry import ALIASES, check_types, prepare_check
 from engine.checks.words import begins_banned, normal_words
 from engine.providers.messages import Validation
@@ -45,20 +47,32 @@ class Guardrail:
     limit: int | None = None
     early: Early | None = None
 
-    def judge(self, evidence: Evidence, *, incoming: bool) -> Firing | None:
-        """Return the firing that the message `evidence.reply` causes, or None."""
+    async def judge(self, evidence: Evidence, answers: Answers, *, incoming: bool) -> Firing | None:
+        """Return the firing that the message `evidence.reply` causes, or None.
+
+        Raises:
+            ProviderError, JudgeFailed: who was to be asked gave no answer.
+        """
+        found = self._look(evidence)
+        return self._decide(found if isinstance(found, Outcome) else await answers.answer(found), evidence, incoming=incoming)
+
+    def _look(self, evidence: Evidence) -> Outcome | Question:
         try:
-            outcome = self.evaluate(evidence)
+            return self.evaluate(evidence)
         except Exception as error:  # noqa: BLE001 - fails closed, and says why in the transcript
-            outcome = Outcome(None, f"the guardrail failed: {type(error).__name__}: {error}")
-        lets_pass = outcome.score is not None and self.bounds.pass_score(outcome.score)
+            return Outcome(None, f"the guardrail failed: {type(error).__name__}: {error}")
+
+    def _decide(self, outcome: Outcome, evidence: Evidence, *, incoming: bool) -> Firing | None:
+        lets_pass = outcome.skipped or (outcome.score is not None and self.bounds.pass_score(outcome.score))
         return None if lets_pass else self._fire(evidence.reply, outcome, incoming=incoming)
 
     def judge_beginning(self, text: str, known: int) -> Firing | None:
         """Return the firing that a reply causes whatever follows its beginning, or None; its first `known` characters caused none."""
         if self.early is None or not self.early(text, known):
             return None
-        return self.judge(Evidence(reply=text, replies=(text,)), incoming=False)
+        evidence = Evidence(reply=text, replies=(text,))
+        found = self._look(evidence)
+        return self._decide(found, evidence, incoming=False) if isinstance(found, Outcome) else None
 
     def _fire(self, text: str, outcome: Outcome, *, incoming: bool) -> Firing:
         cut = not incoming and self.limit is not None and len(text) > self.limit
@@ -89,13 +103,19 @@ class Guardrails:
         """Say whether any guardrail judges replies."""
         return bool(self._outgoing)
 
-    def judge_input(self, evidence: Evidence) -> Firing | None:
-        """Return the first firing that a user's message (`evidence.reply`) causes, or None."""
-        return next((fired for guard in self._incoming if (fired := guard.judge(evidence, incoming=True))), None)
+    async def judge_input(self, evidence: Evidence, answers: Answers) -> Firing | None:
+        """Return the first firing that a user's message (`evidence.reply`) causes, or None; raises as `Guardrail.judge`."""
+        for guard in self._incoming:
+            if (fired := await guard.judge(evidence, answers, incoming=True)) is not None:
+                return fired
+        return None
 
-    def judge_output(self, evidence: Evidence) -> Firing | None:
-        """Return the first firing that a complete reply (`evidence.reply`) causes, or None."""
-        return next((fired for guard in self._outgoing if (fired := guard.judge(evidence, incoming=False))), None)
+    async def judge_output(self, evidence: Evidence, answers: Answers) -> Firing | None:
+        """Return the first firing that a complete reply (`evidence.reply`) causes, or None; raises as `Guardrail.judge`."""
+        for guard in self._outgoing:
+            if (fired := await guard.judge(evidence, answers, incoming=False)) is not None:
+                return fired
+        return None
 
     def judge_beginning(self, text: str, known: int) -> Firing | None:
         """Return the first firing that a reply with this beginning is certain to cause, or None; its first `known` characters caused none."""

@@ -4,16 +4,20 @@ All checks of a turn are evaluated. A turn with a failed check is the last one; 
 could not be taken ends everything: an outage is not a score, so nothing is checked after it.
 """
 
+import asyncio
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from engine.checks.compiled import CompiledCheck
+from engine.checks.evidence import Evidence
+from engine.checks.questions import Answers
 from engine.conversation.script import Script
 from engine.conversation.transcript import Transcript
 from engine.conversation.turn import TurnTaker
 from engine.items import CheckResult, Item, Scope
 
 
-async def hold(script: Script, taker: TurnTaker, item: Item, transcript: Transcript, results: list[CheckResult]) -> None:
+async def hold(script: Script, taker: TurnTaker, item: Item, transcript: Transcript, results: list[CheckResult], answers: Answers) -> None:
     """Hold the conversation of `item`, appending to `transcript` and `results` as it goes, so that both are there when it breaks.
 
     Raises:
@@ -25,13 +29,25 @@ async def hold(script: Script, taker: TurnTaker, item: Item, transcript: Transcr
         await taker.take(transcript, turn, perturbed(turn.content, item.variables))
         if turn.checks:
             evidence = transcript.evidence()
-            found = [check.run(evidence, Scope.TURN, index) for check in turn.checks]
+            found = await evaluate(turn.checks, evidence, Scope.TURN, index, answers)
             results.extend(found)
             if not all(result.passed for result in found):
                 break
     if script.checks:
-        evidence = transcript.evidence()
-        results.extend(check.run(evidence, Scope.CONVERSATION, None) for check in script.checks)
+        results.extend(await evaluate(script.checks, transcript.evidence(), Scope.CONVERSATION, None, answers))
+
+
+async def evaluate(checks: Sequence[CompiledCheck], evidence: Evidence, scope: Scope, turn: int | None, answers: Answers) -> list[CheckResult]:
+    """Return the result of each check, in their order. Questions of different checks are asked at once. Never raises for what a check does."""
+    begun = [check.begin(evidence, scope, turn) for check in checks]
+    if all(isinstance(found, CheckResult) for found in begun):
+        return begun  # type: ignore[return-value]
+    async with asyncio.TaskGroup() as group:
+        asked = [
+            found if isinstance(found, CheckResult) else group.create_task(check.finish(found, answers, scope, turn))
+            for check, found in zip(checks, begun, strict=True)
+        ]
+    return [found if isinstance(found, CheckResult) else found.result() for found in asked]
 
 
 def perturbed(content: str, variables: Iterable[tuple[str, str]]) -> str:

@@ -5,20 +5,24 @@ that changes. Must not know queues, files of results, or how many attempts an it
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.bundle.model import Bundle
+from engine.conversation.hearing import Hearing
 from engine.conversation.holding import hold
 from engine.conversation.provider_set import ProviderSet
 from engine.conversation.script import Script, compile_script
 from engine.conversation.tool_loop import ToolLoopStopped
 from engine.conversation.transcript import Transcript
 from engine.conversation.turn import TurnTaker
-from engine.errors import BundleInvalid, EngineError, ProviderError
+from engine.errors import BundleInvalid, EngineError, JudgeFailed, ProviderError
 from engine.items import CheckResult, Item, ItemError, ItemResult, Verdict
 from engine.plan import Plan
 from engine.providers.messages import Message, message_json
 from foundation.clock import Clock
+
+if TYPE_CHECKING:
+    from engine.judging.bench import Bench
 
 
 @dataclass(slots=True)
@@ -31,6 +35,7 @@ class _Outcome:
     retryable: bool = False
     retry_after_s: float | None = None
     system: Message | None = None
+    hearing: Hearing | None = None
 
     def fail(self, kind: str, error: Exception) -> None:
         self.error = ItemError(kind, str(error) or type(error).__name__)
@@ -64,8 +69,20 @@ class _Outcome:
             "cost_usd": None if transcript.cost_usd is None else round(transcript.cost_usd, 10),
             "provider_latency_ms": transcript.provider_latency_ms,
             "ttft_ms": transcript.ttft_ms,
-            "retryable": self.retryable,
-            "retry_after_s": self.retry_after_s,
+            **self._asked(),
+        }
+
+    def _asked(self) -> dict[str, Any]:
+        """Return what an `ItemResult` says of judges, and whether another attempt may end better: also when it is a judge that was out."""
+        hearing = self.hearing
+        if hearing is None:
+            return {"retryable": self.retryable, "retry_after_s": self.retry_after_s}
+        lost = hearing.transient and self.verdict is Verdict.ERROR
+        return {
+            "judge_usage": hearing.usage,
+            "judge_cost_usd": None if hearing.cost_usd is None else round(hearing.cost_usd, 10),
+            "retryable": self.retryable or lost,
+            "retry_after_s": hearing.retry_after_s if lost and self.retry_after_s is None else self.retry_after_s,
         }
 
 
@@ -82,6 +99,7 @@ class ItemRunner:
         self._clock = clock
         self._providers = ProviderSet(bundle, plan, clock)
         self._scripts: dict[str, Script] = {}
+        self._judging: Bench | None = None
 
     async def run(self, item: Item, *, attempt: int = 1) -> ItemResult:
         """Hold the conversation of `item` and return its result.
@@ -98,6 +116,8 @@ class ItemRunner:
             outcome.retryable, outcome.retry_after_s = error.transient, error.retry_after_s
         except ToolLoopStopped as error:
             outcome.fail("tool_loop", error)
+        except JudgeFailed as error:
+            outcome.fail("judge", error)
         except BundleInvalid as error:
             outcome.fail("bundle", error)
         except EngineError as error:
@@ -124,8 +144,16 @@ class ItemRunner:
         provider, sampling = self._providers.get(item.provider)
         offered = [tool.name for tool in script.offered]
         outcome.system = Message("system", script.system, meta={"availableTools": offered} if offered else {})
-        taker = TurnTaker(script, provider, sampling, self._clock)
-        await hold(script, taker, item, outcome.transcript, outcome.checks)
+        hearing = outcome.hearing = Hearing(self._bench)
+        taker = TurnTaker(script, provider, sampling, self._clock, hearing)
+        await hold(script, taker, item, outcome.transcript, outcome.checks, hearing)
+
+    def _bench(self) -> "Bench":
+        if self._judging is None:
+            from engine.judging.bench import Bench  # noqa: PLC0415 - only conversations whose checks ask somebody pay for it
+
+            self._judging = Bench(self._bundle, self._providers, self._clock)
+        return self._judging
 
     def _script(self, name: str) -> Script:
         script = self._scripts.get(name)

@@ -6,6 +6,7 @@ know checks: the conversation asks for them after the turn.
 
 from contextlib import aclosing
 
+from engine.checks.questions import Answers
 from engine.conversation.guardrails import Firing
 from engine.conversation.script import Script, ScriptTurn
 from engine.conversation.tool_loop import NUDGE, TurnLoop
@@ -19,13 +20,14 @@ from foundation.clock import Clock
 
 
 class TurnTaker:
-    """Takes the turns of one conversation with one provider."""
+    """Takes the turns of one conversation with one provider; `answers` is asked by guardrails that need a judge."""
 
-    def __init__(self, script: Script, provider: Provider, sampling: Sampling, clock: Clock) -> None:
+    def __init__(self, script: Script, provider: Provider, sampling: Sampling, clock: Clock, answers: Answers) -> None:
         self._script = script
         self._provider = provider
         self._sampling = sampling
         self._clock = clock
+        self._answers = answers
 
     async def take(self, transcript: Transcript, turn: ScriptTurn, content: str) -> None:
         """Say `content` and append everything that follows from it.
@@ -33,11 +35,12 @@ class TurnTaker:
         Raises:
             ProviderError: a call failed; the transcript ends before it.
             ToolLoopStopped: the tool loop ran into a limit.
+            JudgeFailed: a guardrail's judge gave no verdict.
         """
         place = transcript.assistant_messages + 1 if turn.streaming else transcript.user_messages + 1
         transcript.add_user(content)
         guardrails = self._script.guardrails
-        blocked = guardrails.judge_input(transcript.evidence_for(content)) if guardrails.judge_inputs else None
+        blocked = await guardrails.judge_input(transcript.evidence_for(content), self._answers) if guardrails.judge_inputs else None
         if blocked is not None:
             transcript.add_reply(Message("assistant", blocked.text, validations=[blocked.validation]))
             return
@@ -75,7 +78,7 @@ class TurnTaker:
         latency_ms = (self._clock.monotonic() - started) * 1000
         if fired is None and script.guardrails.judge_outputs:
             evidence = transcript.evidence_for(reply.text, usage=reply.usage, cost_usd=reply.cost_usd, latency_ms=latency_ms)
-            fired = script.guardrails.judge_output(evidence)
+            fired = await script.guardrails.judge_output(evidence, self._answers)
         return _message(reply, fired, latency_ms)
 
     async def _listen(self, request: Request, transcript: Transcript, started: float) -> tuple[Reply, Firing | None]:

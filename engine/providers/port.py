@@ -48,7 +48,8 @@ class Script:
 class Request:
     """What to answer. `messages` are user, assistant and tool messages in order, never the system prompt, and must not be changed or kept.
 
-    `tool_choice` is auto, required or none.
+    `tool_choice` is auto, required or none. `output_schema` is a JSON Schema that the reply's text should fit: an adapter whose vendor has structured
+    output asks for it, any other leaves it out, so that who reads the reply must still check it.
     """
 
     messages: Sequence[Message]
@@ -57,6 +58,7 @@ class Request:
     tool_choice: str = "auto"
     sampling: Sampling = Sampling()
     script: Script = Script()
+    output_schema: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

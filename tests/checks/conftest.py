@@ -29,7 +29,9 @@ def ask() -> Ask:
     ) -> Outcome:
         assert validate_check(check, params) == []
         said = [reply] if replies is None else list(replies)
-        return prepare_check(check, params)(Evidence(reply=said[-1] if said else "", replies=said, calls=calls, **more))
+        outcome = prepare_check(check, params)(Evidence(reply=said[-1] if said else "", replies=said, calls=calls, **more))
+        assert isinstance(outcome, Outcome)
+        return outcome
 
     return evaluate
 

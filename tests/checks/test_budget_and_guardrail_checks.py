@@ -8,7 +8,7 @@ import pytest
 from engine.checks import prepare_check
 from engine.checks.compiled import CompiledCheck
 from engine.checks.evidence import Evidence, Outcome
-from engine.items import Scope, Usage
+from engine.items import CheckResult, Scope, Usage
 from engine.providers.messages import Validation
 
 Ask = Callable[..., Outcome]
@@ -32,8 +32,11 @@ def test_cost_budget_reads_real_usage(ask: Ask, usage: Usage, params: dict[str, 
 def test_a_price_that_nobody_knows_is_no_verdict(usage: Usage) -> None:
     """A cost limit over calls without a price is an error of the check, never within the budget; where nothing was called there is no cost."""
     check = CompiledCheck("cost_budget", prepare_check("cost_budget", {"max_cost_usd": 1}))
-    assert "the cost is not known" in check.run(Evidence(usage=usage), Scope.TURN, 0).error
-    assert check.run(Evidence(), Scope.TURN, 0).passed
+    unknown, nothing = check.begin(Evidence(usage=usage), Scope.TURN, 0), check.begin(Evidence(), Scope.TURN, 0)
+    assert isinstance(unknown, CheckResult)
+    assert isinstance(nothing, CheckResult)
+    assert "the cost is not known" in unknown.error
+    assert nothing.passed
 
 
 def test_latency_budget(ask: Ask) -> None:

@@ -6,9 +6,16 @@ import pytest
 
 from engine.checks.compiled import Bounds, CompiledCheck, condition
 from engine.checks.evidence import CallRecord, Evidence, Outcome
-from engine.items import Scope
+from engine.items import CheckResult, Scope
 
 Called = Callable[..., CallRecord]
+
+
+def begun(check: CompiledCheck, scope: Scope = Scope.TURN) -> CheckResult:
+    """Return the result of a check that asks nobody."""
+    result = check.begin(Evidence(), scope, None)
+    assert isinstance(result, CheckResult)
+    return result
 
 
 @pytest.mark.parametrize(
@@ -27,7 +34,7 @@ Called = Callable[..., CallRecord]
 def test_the_pass_rule(bounds: Bounds, score: float | None, *, passes: bool) -> None:
     """A score passes at min_score (1 without bounds) and up to max_score."""
     check = CompiledCheck("x", lambda _: Outcome(score), bounds)
-    assert check.run(Evidence(), Scope.TURN, 0).passed is passes
+    assert begun(check).passed is passes
 
 
 @pytest.mark.parametrize(
@@ -42,12 +49,12 @@ def test_the_pass_rule(bounds: Bounds, score: float | None, *, passes: bool) -> 
 def test_a_score_that_fails_is_explained(bounds: Bounds, score: float, explanation: str) -> None:
     """A check that fails by its score alone says which score it wanted."""
     check = CompiledCheck("x", lambda _: Outcome(score, "3 calls"), bounds)
-    assert check.run(Evidence(), Scope.TURN, 0).explanation == explanation
+    assert begun(check).explanation == explanation
 
 
 def test_a_check_that_breaks_is_an_error() -> None:
     """A check that raises is a result with an error, neither a score nor an exception."""
-    result = CompiledCheck("x", lambda _: 1 / 0, message="why").run(Evidence(), Scope.CONVERSATION, None)  # type: ignore[arg-type,return-value]
+    result = begun(CompiledCheck("x", lambda _: 1 / 0, message="why"))  # type: ignore[arg-type,return-value]
     assert (result.passed, result.score, result.error, result.message) == (False, None, "ZeroDivisionError: division by zero", "why")
 
 
@@ -55,7 +62,7 @@ def test_a_check_that_breaks_is_an_error() -> None:
 def test_an_unmet_when_skips_and_passes(scope: Scope) -> None:
     """A check whose `when` is not met is skipped and passed, in every scope."""
     check = CompiledCheck("x", lambda _: Outcome(0.0), applies=condition(tool_called="search"))
-    result = check.run(Evidence(), scope, None)
+    result = begun(check, scope)
     assert (result.passed, result.skipped, result.score) == (True, True, None)
 
 

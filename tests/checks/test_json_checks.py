@@ -9,7 +9,7 @@ from engine.checks import prepare_check
 from engine.checks.compiled import CompiledCheck
 from engine.checks.evidence import Evidence, Outcome
 from engine.checks.json_content import same_json
-from engine.items import Scope
+from engine.items import CheckResult, Scope
 
 Ask = Callable[..., Outcome]
 
@@ -85,4 +85,6 @@ def test_same_json(left: Any, right: Any, *, same: bool) -> None:
 def test_a_result_that_multiplies_is_no_result() -> None:
     """An expression that repeats a value beyond any memory is an error of the check, found before it is written out."""
     check = CompiledCheck("json_path", prepare_check("json_path", {"expression": "|".join(["[@,@]"] * 40), "min_results": 1}))
-    assert "more than 100,000 values" in check.run(Evidence(reply="{}"), Scope.TURN, 0).error
+    result = check.begin(Evidence(reply="{}"), Scope.TURN, 0)
+    assert isinstance(result, CheckResult)
+    assert "more than 100,000 values" in result.error

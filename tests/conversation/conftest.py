@@ -9,6 +9,8 @@ import yaml
 
 from engine.bundle.loader import load_bundle
 from engine.bundle.model import Bundle
+from engine.checks.evidence import Outcome
+from engine.checks.questions import Answers, Question
 from engine.conversation import ItemRunner
 from engine.items import ItemResult
 from engine.plan import PlanRequest, make_plan
@@ -69,6 +71,20 @@ def hold(write: Write) -> Hold:
             await runner.close()
 
     return run
+
+
+class Nobody:
+    """Answers no question: for conversations whose checks have none."""
+
+    async def answer(self, question: Question) -> Outcome:
+        """Raise."""
+        raise ValueError(f"nobody answers {question}")
+
+
+@pytest.fixture
+def nobody() -> Answers:
+    """Return somebody to ask, who never answers."""
+    return Nobody()
 
 
 def _manifest(path: Path, kind: str, name: str, spec: dict[str, Any]) -> None:

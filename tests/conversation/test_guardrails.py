@@ -8,6 +8,7 @@ import pytest
 
 from engine.checks.compiled import Bounds
 from engine.checks.evidence import Evidence, Outcome
+from engine.checks.questions import Answers
 from engine.conversation.guardrails import BLOCKED_REPLY, Guardrail
 from engine.items import ItemResult, Verdict
 
@@ -80,14 +81,14 @@ async def test_a_cost_guardrail_sees_the_reply_it_judges(hold: Hold) -> None:
     assert held.messages[-1]["content"] == BLOCKED_REPLY
 
 
-def test_a_guardrail_that_breaks_fires() -> None:
+async def test_a_guardrail_that_breaks_fires(nobody: Answers) -> None:
     """A guardrail fails closed: when its check raises or has no score, the message is replaced."""
 
     def broken(_: Evidence) -> Outcome:
         raise RuntimeError("no")
 
     for evaluate in (broken, lambda _: Outcome(None)):
-        fired = Guardrail("x", evaluate, "output", "replaced", Bounds()).judge(Evidence(reply="text"), incoming=False)
+        fired = await Guardrail("x", evaluate, "output", "replaced", Bounds()).judge(Evidence(reply="text"), nobody, incoming=False)
         assert fired is not None
         assert fired.text == "replaced"
 

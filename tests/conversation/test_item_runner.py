@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from engine.bundle.model import Bundle
+from engine.checks.questions import Answers
 from engine.conversation.holding import hold
 from engine.conversation.runner import ItemRunner
 from engine.conversation.script import compile_script
@@ -65,7 +66,7 @@ class Failing:
 
 def with_provider(runner: ItemRunner, provider: Provider) -> ItemRunner:
     """Return the runner with its one provider exchanged."""
-    runner._providers._providers["m"] = (provider, Sampling())
+    runner._providers._subjects["m"] = (provider, Sampling())
     return runner
 
 
@@ -157,7 +158,7 @@ def test_a_provider_that_is_not_built_is_refused(write: Write) -> None:
         ItemRunner(bundle, make_plan(bundle, PlanRequest()), SystemClock())
 
 
-async def test_whole_replies_are_taken_where_nobody_streams(bundle: Bundle) -> None:
+async def test_whole_replies_are_taken_where_nobody_streams(bundle: Bundle, nobody: Answers) -> None:
     """A provider that does not insist on streaming is asked for whole replies, and then has no time to the first token."""
 
     class Whole(Failing):
@@ -166,7 +167,7 @@ async def test_whole_replies_are_taken_where_nobody_streams(bundle: Bundle) -> N
 
     transcript, results = Transcript(), []  # type: ignore[var-annotated]
     script = compile_script(bundle, bundle.scenarios["s"])
-    await hold(script, TurnTaker(script, Whole(None), Sampling(), FakeClock()), Item(0, "s", "m", 1), transcript, results)
+    await hold(script, TurnTaker(script, Whole(None), Sampling(), FakeClock(), nobody), Item(0, "s", "m", 1), transcript, results, nobody)
     assert (transcript.messages[-1].content, transcript.cost_usd, transcript.ttft_ms) == ("hello Be kind.", 0.5, None)
 
 
