@@ -3,18 +3,25 @@
 Owns which path goes where. Bodies stream through; nothing here buffers or compresses.
 """
 
-from starlette.datastructures import Headers
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, Response
 
-from arena.access import LocalAccess
+from arena.authorization.api_access import ApiAccess
+from arena.authorization.errors import AuthorizationError, DecisionUnavailable, NotAllowed, TooManyFailures
 from arena.front_door import ASGIApp, FrontDoor, Receive, Scope, Send, not_found
 from arena.local.kube_api import status_response
+
+_REFUSALS: tuple[tuple[type[AuthorizationError], int, str], ...] = (
+    (NotAllowed, 403, "Forbidden"),
+    (TooManyFailures, 429, "TooManyRequests"),
+    (DecisionUnavailable, 503, "ServiceUnavailable"),
+    (AuthorizationError, 401, "Unauthorized"),
+)
 
 
 class ArenaApp:
     """Sends each request to its part of the house."""
 
-    def __init__(self, *, git: ASGIApp, hooks: ASGIApp, kube: ASGIApp, access: LocalAccess) -> None:
+    def __init__(self, *, git: ASGIApp, hooks: ASGIApp, kube: ASGIApp, access: ApiAccess) -> None:
         self._door = FrontDoor(git=git, hooks=hooks, others=self._others)
         self._kube = kube
         self._access = access
@@ -33,7 +40,17 @@ class ArenaApp:
             await not_found(scope, receive, send)
 
     async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self._access.admits(Headers(scope=scope)):
-            await status_response(401, "Unauthorized", "the request carries no token of this installation")(scope, receive, send)
+        try:
+            await self._access.admit(scope)
+        except AuthorizationError as error:
+            await _refusal(error)(scope, receive, send)
             return
         await self._kube(scope, receive, send)
+
+
+def _refusal(error: AuthorizationError) -> Response:
+    code, reason = next((code, reason) for kind, code, reason in _REFUSALS if isinstance(error, kind))
+    response = status_response(code, reason, error.message)
+    if isinstance(error, TooManyFailures):
+        response.headers["retry-after"] = str(error.retry_after_s)
+    return response

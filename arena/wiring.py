@@ -13,9 +13,13 @@ from dataclasses import dataclass
 
 import uvicorn
 
-from arena.access import LocalAccess
 from arena.announcer import Announcer
 from arena.app import ArenaApp
+from arena.authorization.api_access import ApiAccess
+from arena.authorization.entrance import Entrance
+from arena.authorization.failures import Failures
+from arena.authorization.git_access import GitAccess
+from arena.authorization.local_token import LocalToken
 from arena.http_protocol import BoundedProtocol
 from arena.listening import listen
 from arena.local.job_runner import Host, JobRunner
@@ -109,13 +113,13 @@ class LocalArena:
         volume = ContentVolume(self._state.content)
         repositories, snapshots = Repositories(volume, self._clock), Snapshots(volume, self._clock)
         mirrors = Mirrors(repositories, self._clock, addresses=AddressPolicy(self._settings.allowed_networks))
-        access = LocalAccess(parts.cluster, self._state.token())
-        git = SmartHTTP(repositories, authorize=access.authorize_git, on_change=Announcer(parts.cluster).announce)
+        entrance = Entrance(LocalToken(self._state.token()), Failures(self._clock))
+        git = SmartHTTP(repositories, authorize=GitAccess(parts.cluster, entrance), on_change=Announcer(parts.cluster).announce)
         stopping = asyncio.Event()
         kube = kube_api(parts.cluster, warnings=admission_warnings, stopping=stopping)
         server = Server(
             server_config(
-                ArenaApp(git=git, hooks=Receiver(parts.cluster, self._clock), kube=kube, access=access),
+                ArenaApp(git=git, hooks=Receiver(parts.cluster, self._clock), kube=kube, access=ApiAccess(entrance)),
                 BoundedProtocol,
                 timeout_graceful_shutdown=SHUTDOWN_S,
             ),

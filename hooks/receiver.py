@@ -3,7 +3,6 @@
 Owns the paths, the answers, and how much a stranger may try. What a delivery means belongs to `dispatch`.
 """
 
-import ipaddress
 import json
 import math
 import re
@@ -24,6 +23,7 @@ from hooks.hosts import HOSTS
 from hooks.intake import JSON, BodyLimits, Incoming, Intake
 from hooks.payload import printable
 from hooks.rate_limit import Rate, RateLimit
+from hooks.sources import site
 from reconcile.cluster.port import Cluster, ObjectKey
 from reconcile.errors import ClusterError, StoreUnavailable
 from reconcile.kinds.reasons import EventReason
@@ -35,7 +35,6 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _NAME = r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?"
 _ROUTE = re.compile(rf"/hooks/(?P<host>[a-z-]{{1,40}})(?:/(?P<namespace>{_NAME})/(?P<project>{_NAME}))?/?")
-_IPV6_SITE = 64
 _BODY, _FAILURES, _PER_PROJECT, _EVENTS = BodyLimits(), Rate(burst=20, every_s=2.0), Rate(burst=60, every_s=1.0), Rate(burst=1, every_s=600.0)
 
 log = structlog.get_logger(__name__)
@@ -85,7 +84,7 @@ class Receiver:
         await self._tell(findings)
 
     async def _answer(self, scope: Scope, incoming: Incoming, findings: list[Finding]) -> Response:
-        source = _source(scope)
+        source = site((scope.get("client") or ("",))[0])
         try:
             taken = await self._take(scope, incoming, findings, suspect=self._failures.wait_s(source) > 0)
         except Refused as error:
@@ -141,16 +140,6 @@ def _target(scope: Scope) -> tuple[GitHost, ObjectKey | None]:
     if scope["method"] != "POST":
         raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, f"cannot answer {printable(scope['method'])}: deliveries are POST", headers={"allow": "POST"})
     return host, ObjectKey(route["namespace"], route["project"]) if route["project"] else None
-
-
-def _source(scope: Scope) -> str:
-    """Return whose failures are counted together: an IPv4 address, an IPv6 site, or all without one."""
-    address = (scope.get("client") or ("",))[0]
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return ""
-    return address if parsed.version == 4 else str(ipaddress.ip_network((parsed, _IPV6_SITE), strict=False))  # noqa: PLR2004 - IPv4
 
 
 def _acceptance(taken: Taken) -> Response:
