@@ -17,6 +17,9 @@ from foundation.clock import Clock
 
 Entry = tuple[Provider, Sampling]
 
+JUDGING = RequestDefaults(temperature=0.0, max_tokens=1024)
+"""How a judge samples where its provider's file says nothing (promptkit-format.md 3.6); the arena's defaults are the subjects'."""
+
 
 class ProviderSet:
     """The providers that a plan tests, built at once, and those that serve judges and self-play roles, each built when it is first asked for.
@@ -34,6 +37,7 @@ class ProviderSet:
         self._generic = GENERIC_REPLY if plan.mocked is not None else ""
         self._subjects = {name: self._entry(name, plan.providers[name]) for name in dict.fromkeys(cell.provider for cell in plan.cells)}
         self._serving: dict[str, Entry] = {}
+        self._judges: dict[tuple[str, str], Entry] = {}
 
     def get(self, name: str) -> Entry:
         """Return a provider that is tested, and how it samples.
@@ -56,17 +60,34 @@ class ProviderSet:
         """
         found = self._serving.get(name)
         if found is None:
-            spec = self._plan.serving.get(name)
-            if spec is None:
-                served = ", ".join(self._plan.serving) or "none"
-                raise ProviderNotFound(f"cannot ask provider '{name}': none of the plan serves under this name", hint=f"it has: {served}")
-            found = self._serving[name] = self._entry(name, spec)
+            found = self._serving[name] = self._entry(name, self._serving_spec(name))
+        return found
+
+    def judge(self, name: str, model: str = "") -> Entry:
+        """Return a provider that judges, and how it samples: as its own file says, else at temperature 0; `model` replaces its model, and its price.
+
+        Raises:
+            As `serving`.
+        """
+        found = self._judges.get((name, model))
+        if found is None:
+            spec = self._serving_spec(name)
+            if model and model != spec.get("model"):
+                spec = {key: value for key, value in spec.items() if key != "pricing"} | {"model": model}
+            found = self._judges[name, model] = (self._build(name, spec), sampling(RequestDefaults(), spec, otherwise=JUDGING))
         return found
 
     async def close(self) -> None:
         """Close every provider. Idempotent."""
-        for provider, _ in (*self._subjects.values(), *self._serving.values()):
+        for provider, _ in (*self._subjects.values(), *self._serving.values(), *self._judges.values()):
             await provider.close()
+
+    def _serving_spec(self, name: str) -> Mapping[str, Any]:
+        spec = self._plan.serving.get(name)
+        if spec is None:
+            served = ", ".join(self._plan.serving) or "none"
+            raise ProviderNotFound(f"cannot ask provider '{name}': none of the plan serves under this name", hint=f"it has: {served}")
+        return spec
 
     def _entry(self, name: str, spec: Mapping[str, Any]) -> Entry:
         return self._build(name, spec), sampling(self._bundle.arena.defaults, spec)
@@ -94,17 +115,13 @@ class ProviderSet:
         return self._files[file]
 
 
-def sampling(arena: RequestDefaults, spec: Mapping[str, Any]) -> Sampling:
-    """Return how to sample: the arena's defaults, else the provider's, less what the provider does not support."""
+def sampling(arena: RequestDefaults, spec: Mapping[str, Any], *, otherwise: RequestDefaults = RequestDefaults()) -> Sampling:
+    """Return how to sample: the arena's defaults, else the provider's, and `otherwise` last, less what the provider does not support."""
     own = spec.get("defaults") or {}
     unsupported = spec.get("unsupported_params") or ()
 
-    def pick(key: str, first: float | None) -> Any:
-        return None if key in unsupported else own.get(key) if first is None else first
+    def pick(key: str) -> Any:
+        wishes = (getattr(arena, key), own.get(key), getattr(otherwise, key))
+        return None if key in unsupported else next((wish for wish in wishes if wish is not None), None)
 
-    return Sampling(
-        temperature=pick("temperature", arena.temperature),
-        top_p=pick("top_p", arena.top_p),
-        max_tokens=pick("max_tokens", arena.max_tokens),
-        seed=pick("seed", arena.seed),
-    )
+    return Sampling(temperature=pick("temperature"), top_p=pick("top_p"), max_tokens=pick("max_tokens"), seed=pick("seed"))
