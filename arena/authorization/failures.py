@@ -15,7 +15,7 @@ from hooks.payload import printable
 from hooks.rate_limit import Rate, RateLimit
 from hooks.sources import site
 
-_SOURCE, _ALL, _FIRST = Rate(burst=10, every_s=6.0), Rate(burst=200, every_s=0.3), Rate(burst=1, every_s=60.0)
+_SOURCE, _ALL, _FIRST = Rate(burst=20, every_s=2.0), Rate(burst=200, every_s=0.1), Rate(burst=1, every_s=60.0)
 
 _log = structlog.get_logger(__name__)
 

@@ -130,6 +130,6 @@ async def test_a_store_that_does_not_answer(cluster: SqliteCluster, entrance: En
 async def test_too_many_failures(cluster: SqliteCluster, entrance: Entrance) -> None:
     """Logins that keep failing are told to wait; the token itself still opens."""
     access = GitAccess(cluster, entrance)
-    errors = [await refusal(access, basic("wrong"), "p") for _ in range(11)]
-    assert [type(error) for error in errors] == [Unauthenticated] * 10 + [TooManyFailures]
+    errors = [await refusal(access, basic("wrong"), "p") for _ in range(21)]
+    assert [type(error) for error in errors] == [Unauthenticated] * 20 + [TooManyFailures]
     assert type(await refusal(access, basic(TOKEN), "p")) is UnknownProject
