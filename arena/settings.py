@@ -6,6 +6,7 @@ An option of the command line takes its variable from here, and an option on the
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 STATE = "ARENA_STATE"
 NAMESPACE = "ARENA_NAMESPACE"
@@ -20,6 +21,23 @@ MAX_WORKERS = "ARENA_MAX_WORKERS"
 REDIS_URL = "REDIS_URL"
 LOG_LEVEL = "ARENA_LOG_LEVEL"
 ALLOW_NETWORK = "ARENA_ALLOW_NETWORK"
+
+CONTENT = "ARENA_CONTENT"
+CONTENT_CLAIM = "ARENA_CONTENT_CLAIM"
+INSTALLATION = "ARENA_INSTALLATION"
+QUEUE_SECRET = "ARENA_QUEUE_SECRET"  # noqa: S105 - the name of a variable
+IMAGE = "ARENA_IMAGE"
+GIT_URL = "ARENA_GIT_URL"
+PROBE_PORT = "ARENA_PROBE_PORT"
+WEBHOOK_PORT = "ARENA_WEBHOOK_PORT"
+WEBHOOK_SERVICE = "ARENA_WEBHOOK_SERVICE"
+WEBHOOK_CERTIFICATE = "ARENA_WEBHOOK_CERTIFICATE"
+TOKEN_FILE = "ARENA_TOKEN_FILE"  # noqa: S105 - the name of a variable
+KUBECONFIG = "KUBECONFIG"
+CONTEXT = "ARENA_CONTEXT"
+POD_NAMESPACE = "POD_NAMESPACE"
+SERVICE_HOST = "KUBERNETES_SERVICE_HOST"
+SERVICE_PORT = "KUBERNETES_SERVICE_PORT"
 
 REF = "ARENA_REF"
 WAIT = "ARENA_WAIT"
@@ -42,6 +60,12 @@ VERIFY_OBJECTS = "ARENA_VERIFY_OBJECTS"
 WITH_TOKEN = "ARENA_WITH_TOKEN"  # noqa: S105 - the name of a switch
 DOCTOR_OUTPUT = "ARENA_DOCTOR_OUTPUT"
 
+REPORT_FORMAT = "ARENA_REPORT_FORMAT"
+REPORT_ROWS = "ARENA_REPORT_ROWS"
+REPORT_OUT = "ARENA_REPORT_OUT"
+
+_GITHUB_STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+_GITHUB_WORKSPACE = "GITHUB_WORKSPACE"
 _CRASH_AT = "ARENA_CRASH_AT"
 _NO_COLOR = "NO_COLOR"
 
@@ -49,6 +73,17 @@ _NO_COLOR = "NO_COLOR"
 def colours_wanted() -> bool:
     """Say whether a terminal may get colours: NO_COLOR is absent or empty (no-color.org)."""
     return not os.environ.get(_NO_COLOR)
+
+
+def github_step_summary() -> Path | None:
+    """Return the file that a GitHub workflow shows below a step, None outside of one."""
+    path = os.environ.get(_GITHUB_STEP_SUMMARY, "")
+    return Path(path) if path else None
+
+
+def github_workspace() -> Path:
+    """Return the folder that a GitHub workflow's annotations count their files from: its checkout, otherwise the current one."""
+    return Path(os.environ.get(_GITHUB_WORKSPACE) or Path.cwd())
 
 
 def crash_at() -> str:

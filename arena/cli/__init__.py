@@ -37,6 +37,8 @@ COMMANDS = {
     "runs": "arena.cli.runs",
     "show": "arena.cli.runs",
     "logs": "arena.cli.runs",
+    "report": "arena.cli.report",
+    "mocks": "arena.cli.report",
     "project": "arena.cli.projects",
     "sync": "arena.cli.sync",
     "hooks": "arena.cli.hooks",
@@ -45,6 +47,8 @@ COMMANDS = {
     "restore": "arena.cli.backups",
     "git-credential": "arena.cli.credential",
     "worker": "arena.cli.worker",
+    "controller": "arena.cli.cluster",
+    "git-server": "arena.cli.cluster",
 }
 
 

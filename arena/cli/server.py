@@ -12,9 +12,8 @@ import typer
 import uvloop
 
 from arena import settings
-from arena.cli.options import DEFAULT_STATE, State, state_directory
+from arena.cli.options import DEFAULT_STATE, AllowNetwork, State, network, state_directory
 from arena.cli.screen import drop_output, paint, print_warning
-from arena.errors import UsageError
 from arena.local.state import StateDirectory
 from arena.logging import LogLevel, configure_logging
 from foundation.crash import arm
@@ -39,16 +38,7 @@ def up(  # noqa: PLR0913 - one parameter an option
     redis_url: Annotated[
         str, typer.Option("--redis-url", envvar=settings.REDIS_URL, show_default="our own", help="Queue server to use instead of our own.")
     ] = "",
-    allow_network: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--allow-network",
-            envvar=settings.ALLOW_NETWORK,
-            metavar="CIDR",
-            show_default="public addresses only",
-            help="Private network that remotes of external projects may be in; may be repeated.",
-        ),
-    ] = None,
+    allow_network: AllowNetwork = None,
     log_level: Annotated[
         LogLevel, typer.Option("--log-level", envvar=settings.LOG_LEVEL, help="Least severe log lines to write.")
     ] = LogLevel.WARNING,
@@ -59,7 +49,7 @@ def up(  # noqa: PLR0913 - one parameter an option
     arm(settings.crash_at())
     if not _is_loopback(host):
         print_warning(f"{host} can be reached from other machines, and the token crosses the network in the clear; put a TLS proxy before it")
-    networks = tuple(_network(text) for text in allow_network or ())
+    networks = tuple(network(text) for text in allow_network or ())
     directory = state_directory(state)
     directory.prepare()
     with directory.lock():
@@ -70,14 +60,6 @@ def up(  # noqa: PLR0913 - one parameter an option
         arena = LocalArena(directory, LocalSettings(host, port, max_workers, redis_url, networks))
         with contextlib.suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(arena.run(lambda url: _welcome(url, directory)))
-
-
-def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
-    """Read one network. An address with bits beyond the mask is refused: it would allow more than was written."""
-    try:
-        return ipaddress.ip_network(text)
-    except ValueError as error:
-        raise UsageError(f"cannot allow network '{text}': {error}", hint="write it as 10.20.0.0/16 or fd00:1::/64") from error
 
 
 def _is_loopback(host: str) -> bool:

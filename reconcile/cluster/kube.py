@@ -5,6 +5,7 @@ Owns what each verb of the port asks of the server. Only the modules named kube*
 
 import builtins
 import random
+import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
@@ -18,12 +19,14 @@ from reconcile.cluster.kube_urls import collection_path, object_path, selection
 from reconcile.cluster.kube_watch import Watch, without_managers
 from reconcile.cluster.port import PAGE, Fields, Labels, Listing, Object, ObjectKey, ResourceKind, WatchEvent, kind_of
 from reconcile.cluster.writes import as_json, shape_problems
-from reconcile.errors import Conflict, FieldError, Gone, Invalid
+from reconcile.errors import Conflict, FieldError, Gone, Invalid, StoreUnavailable
 
 MANAGER: Final = "arena"
 MERGE_PATCH: Final = "application/merge-patch+json"
 _CONFLICT_TRIES: Final = 5
 _CONFLICT_WAIT_S: Final = 0.05
+_SERVER: Final = ResourceKind("", "v1", "APIServer", "version", namespaced=False)
+_NUMBER: Final = re.compile(r"\d+")
 _WRITE: Final = {"fieldManager": MANAGER, "fieldValidation": "Strict"}
 
 
@@ -42,6 +45,19 @@ class KubeCluster:
     async def close(self) -> None:
         """End all watches and connections. Closing twice is fine; every other call then raises StoreUnavailable."""
         await self._session.close()
+
+    async def version(self) -> tuple[int, int]:
+        """Return the server's version, such as (1, 34). Anyone may ask, so this also tells whether the server answers at all.
+
+        Raises:
+            ClusterError: it does not.
+        """
+        said = await self._session.json(Request("GET", "/version", About("ask the version of", _SERVER, None)))
+        numbers = [_NUMBER.match(str(said.get(part, ""))) for part in ("major", "minor")]  # a managed server's minor is "33+"
+        if not all(numbers):
+            raise StoreUnavailable(f"cannot ask the version of the API server: it answers {str(said)[:200]}")
+        major, minor = (int(number[0]) for number in numbers if number)
+        return major, minor
 
     async def get(self, kind: ResourceKind, namespace: str | None, name: str) -> Object:
         """Return one object (see `Cluster.get`)."""

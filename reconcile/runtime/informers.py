@@ -51,6 +51,11 @@ class Informers:
         """Wait until every kind has been listed: before that, what is not known may exist all the same."""
         await self._synced.wait()
 
+    @property
+    def is_synced(self) -> bool:
+        """Whether every kind has been listed."""
+        return self._synced.is_set()
+
     def is_final(self, kind: ResourceKind, key: ObjectKey) -> bool:
         """Say whether an object is known to be final: a pass over it would do nothing."""
         return kind in self._listed and self._reflectors[kind].cache.is_final(key)

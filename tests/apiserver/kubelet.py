@@ -1,38 +1,59 @@
 """A kubelet for tests: runs the containers of pods as child processes, so that real workers run under the real Job controller.
 
-It plays the scheduler, too: a pod of its namespaces that has no node is bound to its own. It knows restartPolicy Never alone, and no probes. What a
-container says goes to `<folder>/logs/<namespace>/<pod>/<container>.log`.
+It plays the scheduler, too: a pod of its namespaces that has no node is bound to its own. Pods that are started again have one container, and of probes it
+asks for readiness alone. A container port is a free port of this machine, in every word and variable that is its number; names of Services in variables
+lead to ready pods. What a container says goes to `<folder>/logs/<namespace>/<pod>/<container>.log`.
 """
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
 
 from reconcile.cluster.kube import KubeCluster
-from reconcile.cluster.port import CONFIG_MAP, EVENT, POD, SECRET, Object
+from reconcile.cluster.port import CONFIG_MAP, POD, SECRET, Object
 from reconcile.errors import AlreadyExists, NotFound
-from tests.apiserver.control_plane import ControlPlane
-from tests.apiserver.kubelet_container import Folders, NotStartable, Process, decoded, process_of, volumes_of
+from tests.apiserver.control_plane import ControlPlane, free_ports
+from tests.apiserver.kubelet_container import Folders, NotStartable, Process, Runtime, decoded, in_folders, process_of, volumes_of
+from tests.apiserver.kubelet_probe import answers
+from tests.apiserver.kubelet_status import Seen, mount_event, now, pod_status, waiting_status
+from tests.apiserver.services import Services
 
 RETRY_S = 0.3
+AGAIN_S = 1.0
 _PATH = os.pathsep.join((str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"))
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a node is made of: how its containers see their mounts, where else their programs are, and where API servers look for its pods (`egress`)."""
+
+    runtime: Runtime = in_folders
+    programs: tuple[Path, ...] = ()
+    egress: Path | None = None
+
+
+PLAIN = Machine()
 
 
 @dataclass(slots=True)
 class _Kept:
-    """A pod of ours: as last seen, and whether it is to end, or is gone already."""
+    """A pod of ours: as last seen, and whether it is to end, or is gone already. `ports`: of its containers to this machine's."""
 
     pod: Object
+    ports: Mapping[int, int]
     leaving: asyncio.Event = field(default_factory=asyncio.Event)
     gone: bool = False
+    ready: bool = False
+    restarts: int = 0
     serving: asyncio.Task[None] | None = None
 
 
@@ -46,21 +67,32 @@ class _Running:
 
 
 class Kubelet:
-    """Runs the pods of namespaces. `claims` maps a PersistentVolumeClaim's name to its folder; they need not exist as objects."""
+    """Runs the pods of namespaces, None: of all. `claims` maps a PersistentVolumeClaim's name to its folder; they need not exist as objects."""
 
-    def __init__(self, plane: ControlPlane, cluster: KubeCluster, folder: Path, *, namespaces: Sequence[str], claims: Mapping[str, Path]) -> None:
+    def __init__(  # noqa: PLR0913 - what it is given is what it plays with
+        self,
+        plane: ControlPlane,
+        cluster: KubeCluster,
+        folder: Path,
+        *,
+        namespaces: Sequence[str] | None,
+        claims: Mapping[str, Path],
+        machine: Machine = PLAIN,
+    ) -> None:
         self.node = "node-0"
         self.logs = folder / "logs"
+        self.services = Services(plane, self._ready_ports)
         self._plane = plane
         self._cluster = cluster
         self._folder = folder
-        self._namespaces = frozenset(namespaces)
+        self._namespaces = namespaces
         self._claims = claims
+        self._machine = machine
         self._kept: dict[str, _Kept] = {}
 
     async def run(self) -> None:
         """Work until cancelled; then every process is killed and its pod left as it was, as when a node loses its power."""
-        async with asyncio.TaskGroup() as group:
+        async with self.services.serving(self._machine.egress), asyncio.TaskGroup() as group:
             async for event in self._cluster.watch(POD, None, ""):
                 self._heed(group, event.object, gone=event.type == "DELETED")
 
@@ -81,10 +113,10 @@ class Kubelet:
         metadata, status = pod["metadata"], pod.get("status") or {}
         kept = self._kept.get(metadata["uid"])
         if kept is None:
-            mine = metadata["namespace"] in self._namespaces and pod["spec"].get("nodeName") in (None, self.node)
+            mine = (self._namespaces is None or metadata["namespace"] in self._namespaces) and pod["spec"].get("nodeName") in (None, self.node)
             if not mine or gone or status.get("phase") not in (None, "Pending", "Running"):
                 return
-            kept = self._kept[metadata["uid"]] = _Kept(pod)
+            kept = self._kept[metadata["uid"]] = _Kept(pod, _ports_of(pod))
             kept.serving = group.create_task(self._serve(kept))
         kept.pod = pod
         kept.gone = gone
@@ -96,20 +128,54 @@ class Kubelet:
         with contextlib.suppress(NotFound):
             if "nodeName" not in kept.pod["spec"]:
                 await self._bind(kept.pod)
-            processes = await self._prepared(kept)
-            running = await self._start(kept, processes)
-            try:
-                await self._write(kept, "Running", running)
-                await self._wait(kept, running)
-            finally:
-                for each in running:
-                    _kill(each)
-            for each in running:
-                await each.child.wait()
+            running: list[_Running] = []
+            while not kept.leaving.is_set():
+                running = await self._lived(kept)
+                if kept.pod["spec"].get("restartPolicy") == "Never" or not running:
+                    break
+                kept.restarts += 1
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(kept.leaving.wait(), AGAIN_S)
             failed = any(each.child.returncode for each in running) or not running
             await self._write(kept, "Failed" if failed else "Succeeded", running)
             if kept.leaving.is_set():
                 await self._ask("DELETE", kept.pod, "", {"gracePeriodSeconds": 0, "preconditions": {"uid": kept.pod["metadata"]["uid"]}})
+
+    async def _lived(self, kept: _Kept) -> list[_Running]:
+        """Start a pod's containers, and return them when they have ended; none when the pod is to end before they could be started."""
+        running = await self._start(kept, await self._prepared(kept))
+        probes = {container["name"]: container.get("readinessProbe") for container in kept.pod["spec"]["containers"]}
+        try:
+            kept.ready = not any(probes.values())
+            await self._write(kept, "Running", running)
+            asking = asyncio.ensure_future(self._probe(kept, running, [probe for probe in probes.values() if probe]))
+            try:
+                await self._wait(kept, running)
+            finally:
+                asking.cancel()
+                await asyncio.gather(asking, return_exceptions=True)
+        finally:
+            kept.ready = False
+            for each in running:
+                _kill(each)
+        for each in running:
+            await each.child.wait()
+        return running
+
+    async def _probe(self, kept: _Kept, running: Sequence[_Running], probes: Sequence[Mapping[str, Any]]) -> None:
+        """Keep a pod's readiness up to date."""
+        while probes:
+            ready = all([await answers(probe, kept.ports[_port(kept.pod, (probe.get("httpGet") or probe["tcpSocket"])["port"])]) for probe in probes])
+            if ready != kept.ready:
+                kept.ready = ready
+                await self._write(kept, "Running", running)
+            await asyncio.sleep(RETRY_S)
+
+    def _ready_ports(self, namespace: str, selector: Mapping[str, str], port: int | str) -> list[int]:
+        """Return where the ready pods of a Service answer."""
+        pods = [kept for kept in self._kept.values() if kept.ready and not kept.leaving.is_set() and kept.pod["metadata"]["namespace"] == namespace]
+        chosen = [kept for kept in pods if selector.items() <= kept.pod["metadata"].get("labels", {}).items()]
+        return [kept.ports[_port(kept.pod, port)] for kept in chosen]
 
     async def _bind(self, pod: Object) -> None:
         target = {"apiVersion": "v1", "kind": "Node", "name": self.node}
@@ -131,7 +197,7 @@ class Kubelet:
         said = ""
         while not kept.leaving.is_set():
             try:
-                return await self._processes(kept.pod)
+                return await self._processes(kept.pod, kept.ports)
             except NotStartable as trouble:
                 if str(trouble) != said:
                     said = str(trouble)
@@ -140,7 +206,7 @@ class Kubelet:
                 await asyncio.wait_for(kept.leaving.wait(), RETRY_S)
         return []
 
-    async def _processes(self, pod: Object) -> list[Process]:
+    async def _processes(self, pod: Object, ports: Mapping[int, int]) -> list[Process]:
         namespace = pod["metadata"]["namespace"]
 
         async def read(kind: str, name: str) -> Mapping[str, str]:
@@ -149,8 +215,29 @@ class Kubelet:
             except NotFound as error:
                 raise NotStartable("FailedMount", f'{kind.lower()} "{name}" not found') from error
 
-        volumes = await volumes_of(pod, Folders(self._claims, self._folder / "pods" / pod["metadata"]["uid"]), read)
-        return [await process_of(pod, container, volumes, read, _PATH) for container in pod["spec"]["containers"]]
+        async def token(expiration_s: int) -> str:
+            bound = {"kind": "Pod", "apiVersion": "v1", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+            body = {"spec": {"expirationSeconds": expiration_s, "boundObjectRef": bound}}
+            where = f"/api/v1/namespaces/{namespace}/serviceaccounts/{pod['spec']['serviceAccountName']}/token"
+            with await asyncio.to_thread(self._plane.ask, "POST", where, body) as answer:
+                return str(json.load(answer)["status"]["token"])
+
+        home = self._folder / "pods" / pod["metadata"]["uid"]
+        volumes = await volumes_of(pod, Folders(self._claims, home), read, token)
+        processes = [await process_of(pod, container, volumes, read, self._base()) for container in pod["spec"]["containers"]]
+        return [self._machine.runtime(await self._addressed(process, ports), home) for process in processes]
+
+    def _base(self) -> dict[str, str]:
+        """Return the variables of every container."""
+        server = urlsplit(self._plane.url)
+        path = os.pathsep.join([*map(str, self._machine.programs), _PATH])
+        return {"PATH": path, "KUBERNETES_SERVICE_HOST": str(server.hostname), "KUBERNETES_SERVICE_PORT": str(server.port)}
+
+    async def _addressed(self, process: Process, ports: Mapping[int, int]) -> Process:
+        """Return a process that knows the addresses of this machine."""
+        own = {str(port): str(number) for port, number in ports.items()}
+        variables = {name: own.get(value) or await self.services.resolved(value) for name, value in process.environment.items()}
+        return replace(process, words=tuple(own.get(word, word) for word in process.words), environment=variables)
 
     async def _start(self, kept: _Kept, processes: Sequence[Process]) -> list[_Running]:
         home = self._folder / "pods" / kept.pod["metadata"]["uid"]
@@ -169,7 +256,7 @@ class Kubelet:
                     stderr=stream,
                     start_new_session=True,
                 )
-            running.append(_Running(process.name, child, _now()))
+            running.append(_Running(process.name, child, now()))
         return running
 
     async def _wait(self, kept: _Kept, running: Sequence[_Running]) -> None:
@@ -187,66 +274,32 @@ class Kubelet:
             ended.cancel()
 
     async def _write(self, kept: _Kept, phase: str, running: Sequence[_Running]) -> None:
-        ready = str(phase == "Running")
-        kinds = {"PodScheduled": "True", "Initialized": "True", "ContainersReady": ready, "Ready": ready}
-        images = {container["name"]: container["image"] for container in kept.pod["spec"]["containers"]}
-        status = {
-            "phase": phase,
-            "conditions": [{"type": kind, "status": value, "lastTransitionTime": _now()} for kind, value in kinds.items()],
-            "startTime": running[0].since if running else _now(),
-            "containerStatuses": [
-                {
-                    "name": each.name,
-                    "image": images[each.name],
-                    "imageID": "",
-                    "ready": phase == "Running",
-                    "started": phase == "Running",
-                    "restartCount": 0,
-                    "state": _state(each),
-                }
-                for each in running
-            ],
-        }
+        seen = [Seen(each.name, each.child.returncode, each.since, kept.restarts) for each in running]
+        status = pod_status(kept.pod, phase, seen, is_ready=phase == "Running" and kept.ready)
         await self._cluster.patch_status(POD, kept.pod["metadata"]["namespace"], kept.pod["metadata"]["name"], status)
 
     async def _say(self, kept: _Kept, trouble: NotStartable) -> None:
         """Tell what keeps a pod from starting as a kubelet does: a mount that fails by an event, the rest by the status."""
         metadata = kept.pod["metadata"]
-        mounting = trouble.reason == "FailedMount"
-        waiting = {"reason": "ContainerCreating"} if mounting else {"reason": trouble.reason, "message": str(trouble)}
-        container = kept.pod["spec"]["containers"][0]
-        shown = {
-            "name": container["name"],
-            "image": container["image"],
-            "imageID": "",
-            "ready": False,
-            "restartCount": 0,
-            "state": {"waiting": waiting},
-        }
-        await self._cluster.patch_status(POD, metadata["namespace"], metadata["name"], {"phase": "Pending", "containerStatuses": [shown]})
-        if not mounting:
-            return
-        about = {"kind": "Pod", "namespace": metadata["namespace"], "name": metadata["name"], "uid": metadata["uid"]}
-        event = {
-            "apiVersion": EVENT.api_version,
-            "kind": EVENT.kind,
-            "metadata": {"name": f"{metadata['name']}.mount", "namespace": metadata["namespace"]},
-            "type": "Warning",
-            "reason": trouble.reason,
-            "message": str(trouble),
-            "involvedObject": about,
-            "lastTimestamp": _now(),
-        }
-        with contextlib.suppress(AlreadyExists):
-            await self._cluster.create(event)
+        await self._cluster.patch_status(POD, metadata["namespace"], metadata["name"], waiting_status(kept.pod, trouble))
+        event = mount_event(kept.pod, trouble)
+        if event is not None:
+            with contextlib.suppress(AlreadyExists):
+                await self._cluster.create(dict(event))
 
 
 @contextlib.asynccontextmanager
-async def kubelet(
-    plane: ControlPlane, cluster: KubeCluster, folder: Path, *, namespaces: Sequence[str], claims: Mapping[str, Path]
+async def kubelet(  # noqa: PLR0913 - as Kubelet
+    plane: ControlPlane,
+    cluster: KubeCluster,
+    folder: Path,
+    *,
+    namespaces: Sequence[str] | None,
+    claims: Mapping[str, Path],
+    machine: Machine = PLAIN,
 ) -> AsyncIterator[Kubelet]:
     """Run a kubelet for a while; its processes end with it."""
-    own = Kubelet(plane, cluster, folder, namespaces=namespaces, claims=claims)
+    own = Kubelet(plane, cluster, folder, namespaces=namespaces, claims=claims, machine=machine)
     running = asyncio.ensure_future(own.run())
     try:
         yield own
@@ -257,13 +310,16 @@ async def kubelet(
         assert stopped, "the kubelet ended by itself"
 
 
-def _state(running: _Running) -> dict[str, Any]:
-    code = running.child.returncode
-    if code is None:
-        return {"running": {"startedAt": running.since}}
-    number = 128 - code if code < 0 else code
-    ended = {"exitCode": number, "reason": "Error" if number else "Completed", "startedAt": running.since, "finishedAt": _now()}
-    return {"running": None, "terminated": ended}
+def _ports_of(pod: Object) -> dict[int, int]:
+    """Return a free port of this machine for each port that the containers of a pod declare."""
+    ports = [port["containerPort"] for container in pod["spec"]["containers"] for port in container.get("ports") or ()]
+    return dict(zip(ports, free_ports(len(ports)), strict=True))
+
+
+def _port(pod: Object, wanted: int | str) -> int:
+    """Return the number of a container port that is named or numbered."""
+    ports = [port for container in pod["spec"]["containers"] for port in container.get("ports") or ()]
+    return next(int(port["containerPort"]) for port in ports if wanted in (port.get("name"), port["containerPort"]))
 
 
 def _ask_to_end(running: _Running) -> None:
@@ -277,7 +333,3 @@ def _kill(running: _Running) -> None:
     if running.child.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(running.child.pid, signal.SIGKILL)
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -18,7 +18,7 @@ from tests.apiserver.server_fixture import REAL
 from tests.contracts.cluster_objects import NS, make
 
 pytestmark = REAL
-TIMES = LeaseTimes(lease_s=3, renew_s=2.0, retry_s=0.3)
+TIMES = LeaseTimes(lease_s=3, renew_s=2.0, retry_s=0.3, seek_s=0.3)
 
 
 @dataclass

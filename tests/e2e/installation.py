@@ -173,10 +173,10 @@ def serving(state: Path, home: Path, *options: str) -> Iterator[Server]:
         server.stop()
 
 
-class GitClient:
-    """The real git client of one person, with a HOME of its own and arena as credential helper."""
+class Git:
+    """The real git client of one person, with a HOME of its own."""
 
-    def __init__(self, server: Server, home: Path) -> None:
+    def __init__(self, home: Path) -> None:
         home.mkdir(parents=True, exist_ok=True)
         self.home = home
         self.environment = clean_environment(
@@ -187,12 +187,7 @@ class GitClient:
             GIT_AUTHOR_DATE="2026-01-01T00:00:00Z",
             GIT_COMMITTER_DATE="2026-01-01T00:00:00Z",
         )
-        for key, value in (
-            ("user.name", "Ada"),
-            ("user.email", "ada@example.com"),
-            ("init.defaultBranch", "main"),
-            (f"credential.{server.url}.helper", credential_helper(server.state)),
-        ):
+        for key, value in (("user.name", "Ada"), ("user.email", "ada@example.com"), ("init.defaultBranch", "main")):
             self.run("config", "--global", key, value)
 
     def run(self, *words: str, cwd: Path | None = None, text: str = "") -> str:
@@ -206,10 +201,18 @@ class GitClient:
         return run_command(["git", *words], environment=self.environment, cwd=cwd or self.home, text=text)
 
 
+class GitClient(Git):
+    """A git client with arena as its credential helper for a server."""
+
+    def __init__(self, server: Server, home: Path) -> None:
+        super().__init__(home)
+        self.run("config", "--global", f"credential.{server.url}.helper", credential_helper(server.state))
+
+
 class Checkout:
     """A working copy of one project."""
 
-    def __init__(self, git: GitClient, folder: Path, url: str, repository: Path) -> None:
+    def __init__(self, git: Git, folder: Path, url: str, repository: Path) -> None:
         self.git = git
         self.folder = folder
         self.url = url

@@ -1,0 +1,35 @@
+"""How a process of a cluster finds its API server: from inside a pod, or by a kubeconfig."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from arena import settings
+from arena.errors import UsageError
+from foundation.clock import Clock
+from reconcile.cluster.kube import KubeCluster
+from reconcile.cluster.kube_access import Access, by_kubeconfig, in_cluster
+
+
+def access_of(kubeconfig: str, context: str, environment: Mapping[str, str]) -> Access:
+    """Return the way to the API server: by a kubeconfig where one is named, otherwise as the pod that this process is in.
+
+    Raises:
+        UsageError: there is neither, or a file of the kubeconfig is missing.
+    """
+    if kubeconfig:
+        files = [Path(name).expanduser() for name in kubeconfig.split(":") if name]
+        if not any(file.is_file() for file in files):
+            raise UsageError(f"cannot read kubeconfig '{kubeconfig}': there is no such file", hint="name it with --kubeconfig (KUBECONFIG)")
+        return by_kubeconfig(kubeconfig, context or None)
+    host, port = environment.get(settings.SERVICE_HOST, ""), environment.get(settings.SERVICE_PORT, "")
+    if not host or not port:
+        raise UsageError(
+            "cannot find the API server: this process is in no pod of a cluster, and no kubeconfig is named",
+            hint="name one with --kubeconfig (KUBECONFIG), or start the process in a pod",
+        )
+    return in_cluster(host, port)
+
+
+def connected(access: Access, clock: Clock) -> KubeCluster:
+    """Return a client, which connects at its first request."""
+    return KubeCluster(access, clock)

@@ -1,0 +1,161 @@
+"""`arena controller` put together: one of several equal replicas, of which one leads.
+
+Every replica answers probes and admission reviews; the leader alone runs the reconcilers and the sweep, over a store that takes its writes only
+while it certainly leads. What a leader made for its time, its memory above all, ends with it: the next time begins afresh.
+"""
+
+import asyncio
+import contextlib
+from typing import Final
+
+import structlog
+
+from arena.cluster.checks import ApiServerAnswers, ContentIsWritable, QueueAnswers
+from arena.cluster.lifetime import Duty, live
+from arena.cluster.placing import placed
+from arena.cluster.probes import Check, Probes, Readiness
+from arena.cluster.serving import serve
+from arena.cluster.settings import ControllerSettings, Webhook
+from arena.cluster.workspaces import Workspaces
+from arena.http_protocol import BoundedProtocol
+from arena.listening import listen
+from arena.reconcilers import reconcilers_of
+from engine.queue.redis import RedisWorkQueue
+from foundation.clock import Clock, SystemClock
+from gitops.content import ContentVolume
+from gitops.mirrors import Mirrors
+from gitops.processes import check_git
+from gitops.remote_addresses import AddressPolicy
+from gitops.repositories import Repositories
+from gitops.snapshots import Snapshots
+from hooks.admission_registration import Registration
+from hooks.admission_server import AdmissionServer
+from hooks.certificate_sources import CertificateSource, MountedCertificates, SecretCertificates
+from reconcile.cluster.kube import KubeCluster
+from reconcile.cluster.kube_access import Access
+from reconcile.cluster.port import Cluster, ObjectKey
+from reconcile.control_plane import ControlPlane
+from reconcile.errors import ClusterError, LeadershipLost
+from reconcile.run import RunWorld
+from reconcile.runtime.fence import FencedCluster
+from reconcile.runtime.leader import Leadership
+from reconcile.sweep import Sweep
+from reconcile.sync_requests import SyncRequests
+from reconcile.worker_job import ClusterPods
+
+FAILURES_BY_INDEX: Final = (1, 33)
+"""The first version of Kubernetes that counts a Job's failures for each index."""
+RETRY_S: Final = 2.0
+
+log = structlog.get_logger(__name__)
+
+
+class ControllerProcess:
+    """One replica of the controller."""
+
+    def __init__(self, settings: ControllerSettings, access: Access, clock: Clock | None = None) -> None:
+        self._settings = settings
+        self._clock = clock or SystemClock()
+        self._cluster = KubeCluster(access, self._clock)
+        self._queue = RedisWorkQueue(settings.redis_url, installation=settings.replica.installation)
+        self._leadership = Leadership(
+            self._cluster, ObjectKey(settings.replica.namespace, f"{settings.replica.installation}-controller"), self._clock
+        )
+        self._admission = self._admission_server(settings.webhook) if settings.webhook else None
+        self._plane: ControlPlane | None = None
+
+    async def run(self) -> None:
+        """Be a candidate, and lead when it is our turn, until SIGTERM or SIGINT.
+
+        Raises:
+            UsageError: a port is taken.
+            GitFailed: git is missing or too old.
+            ExceptionGroup: a part of the process failed in a way that it cannot go on from.
+        """
+        await check_git()
+        readiness = Readiness(self._checks(), self._clock)
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(self._queue.close)
+            stack.push_async_callback(self._cluster.close)
+            await live([self._stand], self._faces(readiness), readiness, self._clock)
+
+    async def _stand(self) -> None:
+        """Be a candidate again and again; each time is as the first."""
+        while True:
+            with contextlib.suppress(LeadershipLost):
+                await self._leadership.run(self._lead)
+
+    async def _lead(self) -> None:
+        by_index = await self._counts_failures_by_index()
+        cluster = FencedCluster(self._cluster, self._leadership, self._clock)
+        workspaces = Workspaces(self._settings.replica.content, cluster, self._clock)
+        repositories = Repositories(ContentVolume(self._settings.replica.content, workspaces.of), self._clock)
+        mirrors = Mirrors(repositories, self._clock, addresses=AddressPolicy(self._settings.allowed_networks))
+        world = self._world(cluster, repositories, mirrors, by_index=by_index)
+        self._plane = ControlPlane(cluster, placed(reconcilers_of(world, self._settings.git_url), workspaces), self._clock)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._plane.run())
+                group.create_task(Sweep(cluster, world, self._clock).run())
+        finally:
+            self._plane = None
+            mirrors.close()
+
+    def _world(self, cluster: Cluster, repositories: Repositories, mirrors: Mirrors, *, by_index: bool) -> RunWorld:
+        settings, installation = self._settings, self._settings.replica.installation
+        return RunWorld(
+            repositories,
+            Snapshots(repositories.volume, self._clock),
+            mirrors,
+            SyncRequests(cluster),
+            repositories.volume,
+            self._queue,
+            image=settings.image,
+            installation=installation,
+            max_workers=settings.max_workers,
+            pods=ClusterPods(installation, settings.queue_secret, settings.claim, backoff_by_index=by_index),
+        )
+
+    async def _counts_failures_by_index(self) -> bool:
+        while True:
+            try:
+                return await self._cluster.version() >= FAILURES_BY_INDEX
+            except ClusterError as error:
+                log.warning("leader.store_failed", purpose="server.version", error=error.message)
+                await self._clock.sleep(RETRY_S)
+
+    def _checks(self) -> dict[str, Check]:
+        checks: dict[str, Check] = {
+            "api-server": ApiServerAnswers(self._cluster),
+            "queue": QueueAnswers(self._queue),
+            "content": ContentIsWritable(self._settings.replica.content),
+            "watches": self._knows_the_store,
+        }
+        return checks | ({"certificate": self._has_certificate} if self._admission else {})
+
+    async def _knows_the_store(self) -> str:
+        """Say what the leader lacks; a standby needs no memory of the store."""
+        return "" if self._plane is None or self._plane.informers.is_synced else "not every kind has been listed yet"
+
+    async def _has_certificate(self) -> str:
+        return "" if self._admission and self._admission.ready.is_set() else "no certificate is served yet"
+
+    def _faces(self, readiness: Readiness) -> list[Duty]:
+        replica, hint = self._settings.replica, "choose another port with --probe-port or --webhook-port"
+        probing = listen(replica.host, replica.probe_port, hint=hint)
+        faces: list[Duty] = [lambda: serve(Probes(readiness), probing, drain_s=1)]
+        if self._admission and self._settings.webhook:
+            admission, reviewing = self._admission, listen(replica.host, self._settings.webhook.port, hint=hint)
+            faces.append(lambda: admission.run(reviewing))
+        return faces
+
+    def _admission_server(self, webhook: Webhook) -> AdmissionServer:
+        replica = self._settings.replica
+        source: CertificateSource
+        if webhook.certificate:
+            source = MountedCertificates(webhook.certificate)
+        else:
+            secret = ObjectKey(replica.namespace, f"{replica.installation}-webhook")
+            source = SecretCertificates(self._cluster, secret, [f"{webhook.service}.{replica.namespace}.svc"], self._clock)
+        # Not through the fence: a standby answers reviews too, and must be trusted.
+        return AdmissionServer(source, Registration(self._cluster, replica.installation), self._clock, BoundedProtocol)

@@ -1,0 +1,69 @@
+"""`arena git-server` put together: one of several equal replicas on one content volume.
+
+Git clients and deliveries of git hosts, behind one Service. It needs no leader: what it changes in the store is one annotation, and refs are git's.
+"""
+
+import contextlib
+
+from arena.announcer import Announcer
+from arena.authorization.entrance import Entrance
+from arena.authorization.failures import Failures
+from arena.authorization.git_access import GitAccess
+from arena.authorization.local_token import LocalToken
+from arena.authorization.port import Authorizer
+from arena.cluster.checks import ApiServerAnswers, ContentIsWritable
+from arena.cluster.lifetime import REQUESTS_S, Duty, live
+from arena.cluster.placing import PlacedAuthorizer
+from arena.cluster.probes import Check, Probes, Readiness
+from arena.cluster.serving import serve
+from arena.cluster.settings import GitServerSettings
+from arena.cluster.workspaces import Workspaces
+from arena.front_door import FrontDoor
+from arena.listening import listen
+from foundation.clock import Clock, SystemClock
+from gitops.content import ContentVolume
+from gitops.processes import check_git
+from gitops.repositories import Repositories
+from gitops.smart_http import SmartHTTP
+from hooks.receiver import Receiver
+from reconcile.cluster.kube import KubeCluster
+from reconcile.cluster.kube_access import Access
+
+
+class GitServerProcess:
+    """One replica of the git server."""
+
+    def __init__(self, settings: GitServerSettings, access: Access, clock: Clock | None = None) -> None:
+        self._settings = settings
+        self._clock = clock or SystemClock()
+        self._cluster = KubeCluster(access, self._clock)
+
+    async def run(self) -> None:
+        """Serve until SIGTERM or SIGINT; pushes and fetches that have begun are ended first.
+
+        Raises:
+            UsageError: a port is taken.
+            GitFailed: git is missing or too old.
+        """
+        await check_git()
+        checks: dict[str, Check] = {"api-server": ApiServerAnswers(self._cluster), "content": ContentIsWritable(self._settings.replica.content)}
+        readiness = Readiness(checks, self._clock)
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(self._cluster.close)
+            await live([], self._faces(readiness), readiness, self._clock)
+
+    def _faces(self, readiness: Readiness) -> list[Duty]:
+        replica, hint = self._settings.replica, "choose another port with --port or --probe-port"
+        probing, serving = (listen(replica.host, port, hint=hint) for port in (replica.probe_port, self._settings.port))
+        app = self._app()
+        return [lambda: serve(Probes(readiness), probing, drain_s=1), lambda: serve(app, serving, drain_s=REQUESTS_S)]
+
+    def _app(self) -> FrontDoor:
+        workspaces = Workspaces(self._settings.replica.content, self._cluster, self._clock)
+        repositories = Repositories(ContentVolume(self._settings.replica.content, workspaces.of), self._clock)
+        access = GitAccess(self._cluster, Entrance(self._authorizer(), Failures(self._clock)))
+        git = SmartHTTP(repositories, authorize=PlacedAuthorizer(access, workspaces), on_change=Announcer(self._cluster).announce)
+        return FrontDoor(git=git, hooks=Receiver(self._cluster, self._clock))
+
+    def _authorizer(self) -> Authorizer:
+        return LocalToken(self._settings.token_file.read_text().strip() if self._settings.token_file else "")
