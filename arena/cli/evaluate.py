@@ -1,11 +1,13 @@
 """`arena eval PATH`: a bundle from disk, in this process, without a server."""
 
 import asyncio
+import io
+import os
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +16,9 @@ from arena.cli.options import Mock
 from arena.cli.outcome import EXIT_ERROR, EXIT_FAIL, EXIT_PASS
 from arena.cli.screen import print_warning
 from arena.errors import UsageError
+
+if TYPE_CHECKING:
+    from arena.evaluation import Evaluation
 
 _DEFAULT_CONCURRENCY = 16
 _EXIT_CODES = {"pass": EXIT_PASS, "fail": EXIT_FAIL, "error": EXIT_ERROR, "cancelled": EXIT_ERROR}
@@ -24,6 +29,7 @@ class EvalFormat(StrEnum):
 
     TABLE = "table"
     JSON = "json"
+    GITHUB = "github"
 
 
 def register(app: typer.Typer) -> None:
@@ -62,7 +68,9 @@ def evaluate(  # noqa: PLR0913 - one parameter an option
     mock_config: _MockConfig = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", envvar=settings.JOBS, min=1, help="Items in flight.")] = _DEFAULT_CONCURRENCY,
     out: _Out = None,
-    output: Annotated[EvalFormat, typer.Option("--output", "-o", envvar=settings.EVAL_OUTPUT, help="How to print.")] = EvalFormat.TABLE,
+    output: Annotated[
+        EvalFormat, typer.Option("--output", "-o", envvar=settings.EVAL_OUTPUT, help="How to print; github adds annotations and a step summary.")
+    ] = EvalFormat.TABLE,
 ) -> int:
     """Run a bundle from disk; exit 0 pass, 1 fail, 2 bundle or usage, 3 error."""
     from arena.evaluation import Evaluation, EvaluationRequest  # noqa: PLC0415 - the engine, only when it is needed
@@ -87,10 +95,32 @@ def evaluate(  # noqa: PLR0913 - one parameter an option
             evaluation.results.write_document(sys.stdout.buffer)
             sys.stdout.buffer.flush()
         else:
+            if output is EvalFormat.GITHUB:
+                _annotate(evaluation)
             from arena.cli.eval_table import write_table  # noqa: PLC0415 - not for JSON
 
             write_table(evaluation, sys.stdout)
         return _EXIT_CODES[evaluation.results.summary().verdict.value]
+
+
+def _annotate(evaluation: "Evaluation") -> None:
+    """Print failed items as annotations of a GitHub workflow, and append the report to the step's summary."""
+    from engine.results.github import annotations, append_step_summary  # noqa: PLC0415 - only for workflows
+    from engine.results.reader import FAILED, items_of  # noqa: PLC0415 - same
+
+    scenarios, here = evaluation.bundle.scenarios, settings.github_workspace()
+
+    def place(scenario: str) -> tuple[str, int] | None:
+        if scenario not in scenarios:
+            return None
+        location = scenarios[scenario].location
+        return os.path.relpath(evaluation.bundle.root / location.file, here), location.line
+
+    sys.stdout.writelines(f"{line}\n" for line in annotations(items_of(evaluation.results.lines(), FAILED), place))
+    if summary := settings.github_step_summary():
+        report = io.BytesIO()
+        evaluation.results.write_report(report)
+        append_step_summary(summary, report.getvalue())
 
 
 def locate(path: Path) -> tuple[Path, str]:

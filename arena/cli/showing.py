@@ -1,5 +1,6 @@
 """A run's results in words: rates, failed items, conversations, and the line that reproduces each."""
 
+import json
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -80,7 +81,7 @@ def _causes(item: dict[str, Any], *, explained: bool) -> Iterator[str]:
 def _conversation(item: dict[str, Any]) -> Iterator[str]:
     for message in item["messages"]:
         text = str(message.get("content") or "")
-        calls = ", ".join(f"{call['name']}({call.get('arguments', '')})" for call in message.get("toolCalls") or [])
+        calls = ", ".join(f"{call['name']}({json.dumps(call['args'], ensure_ascii=False)})" for call in message.get("toolCalls") or [])
         shown = text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}…"
         yield f"    {message['role']:>9}  {printable(shown)}" + (f"  [{printable(calls)}]" if calls else "")
 

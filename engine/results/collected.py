@@ -68,6 +68,17 @@ class CollectedResults:
 
         return write_files(directory, self._plan, self._records, lambda record: self._lines.get(record.index), self.summary(stopped=stopped))
 
+    def write_report(self, out: BinaryIO, *, stopped: str = "") -> None:
+        """Write report.md to `out`."""
+        from engine.results.report import write_report  # noqa: PLC0415 - as above
+
+        cases = ((self._plan.items[record.index], record) for record in self._records)
+        write_report(out, self.summary(stopped=stopped), self._plan, cases)
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the lines of results.jsonl in item order, without their ends."""
+        return iter(self._lines.values())
+
     def close(self) -> None:
         """Forget everything; any number of times."""
         self._lines.close()

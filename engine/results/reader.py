@@ -1,7 +1,7 @@
 """Reading a settled run back: items, failed items, summary."""
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,23 @@ def read_items(directory: Path, verdicts: Collection[Verdict] = frozenset(Verdic
         OutputUnavailable: the file is not there, cannot be read, or holds a line that is not an item.
     """
     path = directory / RESULTS
-    marks = [f'"verdict":"{verdict.value}"'.encode() for verdict in verdicts]
     try:
         with path.open("rb") as stream:
-            for number, line in enumerate(stream, 1):
-                if any(mark in line for mark in marks) and (item := _item(line, path, number))["verdict"] in verdicts:
-                    yield item
+            yield from items_of(stream, verdicts, str(path))
     except OSError as error:
         raise OutputUnavailable(f"cannot read results '{path}': {error.strerror or error}") from error
+
+
+def items_of(lines: Iterable[bytes], verdicts: Collection[Verdict] = frozenset(Verdict), source: str = "results") -> Iterator[dict[str, Any]]:
+    """Yield the items of result lines with one of `verdicts`; other lines are not even decoded. `source` names the lines in an error.
+
+    Raises:
+        OutputUnavailable: a line is not an item.
+    """
+    marks = [f'"verdict":"{verdict.value}"'.encode() for verdict in verdicts]
+    for number, line in enumerate(lines, 1):
+        if any(mark in line for mark in marks) and (item := _item(line, source, number))["verdict"] in verdicts:
+            yield item
 
 
 def read_failed_items(directory: Path) -> Iterator[dict[str, Any]]:
@@ -50,11 +59,11 @@ def read_summary(directory: Path) -> dict[str, Any]:
     return summary
 
 
-def _item(line: bytes, path: Path, number: int) -> dict[str, Any]:
+def _item(line: bytes, source: str, number: int) -> dict[str, Any]:
     try:
         item = json.loads(line)
     except ValueError as error:
-        raise OutputUnavailable(f"cannot read results '{path}': line {number}: {error}") from error
+        raise OutputUnavailable(f"cannot read results '{source}': line {number}: {error}") from error
     if not isinstance(item, dict) or "verdict" not in item:
-        raise OutputUnavailable(f"cannot read results '{path}': line {number}: not an item")
+        raise OutputUnavailable(f"cannot read results '{source}': line {number}: not an item")
     return item
