@@ -106,7 +106,8 @@ class ItemResult:
 
     `messages` are plain JSON objects with the keys role, content, parts, toolCalls, toolResult, latencyMs, usage, costUsd, validations, meta
     (absent keys are left out). `cost_usd` is None when nothing that was called has a price. `provider_latency_ms` sums the assistant's provider calls.
-    `judge_usage` and `judge_cost_usd` are what judges and classifiers used for this item's checks, and are no part of `usage` and `cost_usd`.
+    `judge_usage` and `judge_cost_usd` are what judges and classifiers used for this item's checks, and are no part of `usage` and `cost_usd`; so
+    are `selfplay_usage` and `selfplay_cost_usd`, a simulated user's. `spent_usd` is what all of them cost.
     `retryable` is never written: it tells the worker whether another attempt may end better, after `retry_after_s` at the earliest.
     """
 
@@ -123,6 +124,8 @@ class ItemResult:
     cost_usd: float | None = None
     judge_usage: Usage = Usage()
     judge_cost_usd: float | None = None
+    selfplay_usage: Usage = Usage()
+    selfplay_cost_usd: float | None = None
     provider_latency_ms: float = 0.0
     ttft_ms: float | None = None
     duration_ms: float = 0.0
@@ -130,3 +133,9 @@ class ItemResult:
     reused: bool = False
     retryable: bool = False
     retry_after_s: float | None = None
+
+    @property
+    def spent_usd(self) -> float | None:
+        """Return what the item cost, whoever spent it; None when nothing that was called has a price."""
+        known = [cost for cost in (self.cost_usd, self.selfplay_cost_usd, self.judge_cost_usd) if cost is not None]
+        return round(sum(known), 10) if known else None

@@ -29,9 +29,11 @@ from engine.bundle.fields import (
     string_map,
     strings,
 )
-from engine.bundle.ignored import ARENA, DEFAULTS, SELF_PLAY
+from engine.bundle.ignored import ARENA, DEFAULTS, JUDGE_DEFAULTS, SELF_PLAY
 from engine.bundle.model import NOWHERE, Judge, Location, SelfPlayRole
+from engine.bundle.model_names import SLOTS
 from engine.bundle.resources import file_reference
+from engine.bundle.skills import SkillReference
 from engine.bundle.yamltree import Document, entries, kind_of
 
 
@@ -51,6 +53,28 @@ def _inline(document: Document, node: Node, key: str) -> Any:
         document.error(node, f"cannot read '{key}': it must be an object of id and spec, not {kind_of(node)}")
         return INVALID
     return entries(document, node)
+
+
+def _workflow(document: Document, node: Node, key: str) -> Any:
+    from engine.bundle.workflow_reader import read_workflow  # noqa: PLC0415 - only arenas that have one need it
+
+    return read_workflow(document, node, key)
+
+
+def _compositions(document: Document, node: Node, key: str) -> Any:
+    from engine.bundle.composition_reader import read_compositions  # noqa: PLC0415 - as above
+
+    return read_compositions(document, node, key)
+
+
+def _memory(document: Document, node: Node, key: str) -> Any:
+    if not isinstance(node, MappingNode):
+        return boolean(document, node, key)
+    present = entries(document, node)
+    for setting, (place, _) in present.items():
+        if setting != "enabled":
+            document.problems.warning(document.at(place), f"'{setting}' of `memory` has no effect: memories live within one conversation")
+    return boolean(document, present["enabled"][1], "enabled") if "enabled" in present else True
 
 
 _FILES = list_of(record(Table("a reference", {"file": file_reference}, required=("file",)), Reference))
@@ -83,7 +107,7 @@ _DEFAULTS_TABLE = Table(
         "fail_on": list_of(one_of("assertion_failure", "provider_error", "timeout", "validation_error")),
         "verbose": boolean,
         "monitor": json_object,
-        "inference": json_object,
+        "inference": record(Table("`inference`", dict.fromkeys(SLOTS, name)), dict, located=False),
         "html_report": json_value,
         "out_dir": json_value,
         "output_formats": json_value,
@@ -92,7 +116,7 @@ _DEFAULTS_TABLE = Table(
 )
 _SELF_PLAY = Table(SELF_PLAY, {"enabled": boolean, "personas": _FILES, "persona_specs": _inline, "roles": _ROLES})
 _SKILL = Table(
-    "a skill", {"dir": file_reference, "path": file_reference, "name": string, "description": string, "instructions": string, "preload": boolean}
+    "a skill", {"dir": file_reference, "path": file_reference, "name": name, "description": string, "instructions": string, "preload": boolean}
 )
 _MCP = Table(
     "an MCP server",
@@ -150,17 +174,17 @@ ARENA_TABLE = Table(
         "prompt_configs": _PROMPTS,
         "providers": _PROVIDERS,
         "judges": _JUDGES,
-        "judge_defaults": checked(Table("`judge_defaults`", {"prompt": string, "prompt_registry": string})),
+        "judge_defaults": checked(Table(JUDGE_DEFAULTS, {"prompt": string, "prompt_registry": string})),
         "scenarios": _FILES,
         "evals": _FILES,
         "tools": _FILES,
-        "skills": list_of(checked(_SKILL)),
+        "skills": list_of(record(_SKILL, SkillReference)),
         "pack_evals": session_evals,
         "globals": record(Table("`globals`", {"conversation_assertions": checks}), dict, located=False),
         "runtime": checked(_RUNTIME),
-        "workflow": json_object,
-        "compositions": json_object,
-        "memory": json_value,
+        "workflow": _workflow,
+        "compositions": _compositions,
+        "memory": _memory,
         "agents": json_value,
         "deploy": json_object,
         "mcp_servers": list_of(checked(_MCP)),

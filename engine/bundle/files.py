@@ -74,7 +74,7 @@ class BundleFiles:
 
     def open(self, file: str, named_at: Location) -> tuple[Document, Node] | None:
         """Parse `file`; None after a problem, which stands where the file was named if it is not there."""
-        text = self._read(file, named_at)
+        text = self.read_text(file, named_at)
         if text is None:
             return None
         document = Document(file, self.problems, self.root, self.config_dir, nodes_left=min(MAX_NODES, self.nodes_left))
@@ -101,7 +101,8 @@ class BundleFiles:
         document, node = opened
         return self.attempt(document, lambda: read_manifest(document, node, kind))
 
-    def _read(self, file: str, named_at: Location) -> str | None:
+    def read_text(self, file: str, named_at: Location) -> str | None:
+        """Read a text file whole; None after a problem, which stands where the file was named."""
         try:
             content = self._bytes(file, named_at)
             return None if content is None else _decode(file, content)

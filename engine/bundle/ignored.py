@@ -17,11 +17,13 @@ PROMPT = "a prompt's spec"
 VALIDATOR = "a validator"
 VARIABLE = "a variable"
 SELF_PLAY = "`self_play`"
+JUDGE_DEFAULTS = "`judge_defaults`"
+RELEVANCE = "`relevance`"
 
 _NEVER_READ = "the format's reference engine never reads it either"
 
 IGNORED: Mapping[tuple[str, str], str] = {
-    (ARENA, "judge_defaults"): _NEVER_READ,
+    (JUDGE_DEFAULTS, "prompt_registry"): "judges' prompts are those of the arena's prompt_configs",
     (DEFAULTS, "concurrency"): "a job's workers.concurrency decides, or `arena eval -j`",
     (DEFAULTS, "fail_on"): "a run fails on every failed check and every error",
     (SCENARIO, "mode"): _NEVER_READ,
@@ -35,13 +37,11 @@ IGNORED: Mapping[tuple[str, str], str] = {
     (TOOL_POLICY, "max_tool_calls_per_turn"): "max_rounds and max_cost_usd limit a turn's tool calls",
     (PROVIDER, "headers"): "it is not sent with requests yet",
     (PROVIDER, "rate_limit"): "it is not enforced yet; a Provider resource's rateLimit will be",
-    (PROMPT, "model_overrides"): _NEVER_READ,
     (VALIDATOR, "fail_on_violation"): "a guardrail rewrites the reply; a check (guardrail_triggered) can fail the run",
 }
 
 NOTED: Mapping[tuple[str, str], str] = {
     (ARENA, "deploy"): "deployments are not part of a run",
-    (DEFAULTS, "inference"): "classifiers and embeddings are not built yet",
     (DEFAULTS, "output"): "results go to the run's directory, or to `arena eval --out`",
     (DEFAULTS, "html_report"): "it is deprecated in the format",
     (DEFAULTS, "out_dir"): "it is deprecated in the format",
@@ -53,6 +53,8 @@ NOTED: Mapping[tuple[str, str], str] = {
     (SCENARIO, "labels"): "results do not carry labels yet",
     (VARIABLE, "validation"): "values are not validated",
     (VARIABLE, "binding"): "it is for platforms that fill variables themselves",
+    (RELEVANCE, "always_keep_system_role"): "a system prompt is always sent",
+    (RELEVANCE, "cache_embeddings"): "the embeddings of a conversation are kept as long as it lasts in any case",
     (PROVIDER, "pricing_correct_at"): "it documents the price",
     (PROVIDER, "include_raw_output"): "raw provider replies are not kept yet",
     (PROMPT, "media"): "its limits are not enforced",

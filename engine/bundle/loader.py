@@ -34,9 +34,11 @@ from engine.bundle.model import (
 )
 from engine.bundle.paths import join, resolve_inside
 from engine.bundle.problems import Problems
+from engine.bundle.prompt_parts import load_fragments
 from engine.bundle.prompt_reader import read_persona, read_prompt, read_tool
 from engine.bundle.provider_reader import read_provider
 from engine.bundle.scenario_reader import read_scenario
+from engine.bundle.skills import Skill, SkillReference
 from engine.bundle.yamltree import Document, entries, is_null
 from engine.errors import ArenaFileNotFound, BundleInvalid
 
@@ -156,12 +158,25 @@ class _Loading:
             run_timeout_s=defaults.get("run_timeout"),
             state_store=values.get("state_store", NOTHING).get("type", "memory"),
             judges=(*values.get("judges", ()), *inline),
+            inference=defaults.get("inference", NOTHING),
+            judge_prompt=values.get("judge_defaults", NOTHING).get("prompt", ""),
             roles=values.get("self_play", NOTHING).get("roles", ()),
             globals=values.get("globals", NOTHING).get("conversation_assertions", ()),
             pack_evals=values.get("pack_evals", ()),
+            workflow=values.get("workflow"),
+            compositions=values.get("compositions", NOTHING),
+            skills=self._skills(values.get("skills", ())),
+            memory=values.get("memory", False),
             uses={key: arena.document.at(node) for key, (node, value) in present.items() if not is_null(value)},
             location=arena.location,
         )
+
+    def _skills(self, references: tuple[SkillReference, ...]) -> tuple[Skill, ...]:
+        if not references:
+            return ()
+        from engine.bundle.skill_reader import load_skills  # noqa: PLC0415 - only arenas that have skills need it
+
+        return load_skills(self.files, references)
 
     def _providers(self, arena: Manifest, values: Values) -> dict[str, Provider]:
         def make(document: Document, node: Node, ident: "_Ident") -> Provider | None:
@@ -200,6 +215,7 @@ class _Loading:
             ids.setdefault(prompt_id, place)
             if fields is None:
                 continue
+            fields["fragments"] = load_fragments(self.files, fields.get("fragments", ()))
             prompt = PromptConfig(id=prompt_id, name=ident.name, file=document.file, location=ident.location, **fields)
             if (other := prompts.get(prompt.task_type)) is not None:
                 hint = f"'{other.id}' has it already ({other.file}); give each prompt its own task_type"

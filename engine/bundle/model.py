@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any
 from engine.bundle.paths import resolve_inside
 
 if TYPE_CHECKING:
+    from engine.bundle.compositions import Composition
+    from engine.bundle.contexts import ContextPolicy, SeedMemory
     from engine.bundle.evaluations import EvalDef, Evaluation
+    from engine.bundle.prompt_parts import Fragment, ModelOverride
+    from engine.bundle.skills import Skill
+    from engine.bundle.workflows import Workflow
 
 Json = Any
 """A JSON value: None, bool, int, float, str, list or dict with str keys."""
@@ -175,13 +180,13 @@ class Scenario:
     provider_group: str = "default"
     required_capabilities: tuple[str, ...] = ()
     streaming: bool = False
-    context_policy: Json = None
+    context_policy: "ContextPolicy | None" = None
     conversation_assertions: tuple[Assertion, ...] = ()
     duplex: Json = None
     voice: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)
     trials: int | None = None
-    seed_memories: Json = None
+    seed_memories: tuple["SeedMemory", ...] = ()
     location: Location = NOWHERE
 
 
@@ -267,9 +272,9 @@ class PromptConfig:
     system_template: str
     version: str = ""
     description: str = ""
-    fragments: Json = None
+    fragments: tuple["Fragment", ...] = ()
     variables: tuple[Variable, ...] = ()
-    model_overrides: Json = None
+    model_overrides: Mapping[str, "ModelOverride"] = field(default_factory=lambda: NOTHING)
     allowed_tools: tuple[str, ...] = ()
     tool_policy: ToolPolicy | None = None
     parameters: Json = None
@@ -343,7 +348,7 @@ class SelfPlayRole:
 class ArenaSpec:
     """What the arena file says beyond the files it names.
 
-    `config_dir` is relative to the bundle's root; `run_timeout_s` is `defaults.run_timeout` in seconds. `uses` holds, for every key of the arena file's spec that is there, its line: the place to name when a key is not supported.
+    `config_dir` is relative to the bundle's root; `run_timeout_s` is `defaults.run_timeout` in seconds. `judge_prompt` is judge_defaults.prompt: a prompt's id. `inference` names the provider of each kind of classifier, and the embedder. `uses` holds, for every key of the arena file's spec that is there, its line: the place to name when a key is not supported.
     """
 
     name: str
@@ -352,9 +357,15 @@ class ArenaSpec:
     run_timeout_s: float | None = None
     state_store: str = "memory"
     judges: tuple[Judge, ...] = ()
+    judge_prompt: str = ""
+    inference: Mapping[str, str] = field(default_factory=dict)
     roles: tuple[SelfPlayRole, ...] = ()
     globals: tuple[Assertion, ...] = ()
     pack_evals: tuple["EvalDef", ...] = ()
+    workflow: "Workflow | None" = None
+    compositions: Mapping[str, "Composition"] = field(default_factory=lambda: NOTHING)
+    skills: tuple["Skill", ...] = ()
+    memory: bool = False
     uses: Mapping[str, Location] = field(default_factory=dict)
     location: Location = NOWHERE
 

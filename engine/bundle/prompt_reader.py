@@ -16,6 +16,7 @@ from engine.bundle.fields import (
     json_object,
     json_value,
     list_of,
+    map_of,
     name,
     number,
     one_of,
@@ -27,6 +28,8 @@ from engine.bundle.fields import (
 )
 from engine.bundle.ignored import PROMPT, VARIABLE
 from engine.bundle.model import Variable
+from engine.bundle.prompt_parts import Fragment, ModelOverride
+from engine.bundle.resources import file_reference
 from engine.bundle.scenario_reader import part, tool_policy
 from engine.bundle.yamltree import Document
 
@@ -51,7 +54,8 @@ def _variable(*, validation: Any = None, binding: Any = None, **values: Any) -> 
     return Variable(**values)
 
 
-_FRAGMENT = Table("a fragment", {"name": name, "path": string, "required": boolean}, required=("name",))
+_FRAGMENT = Table("a fragment", {"name": name, "path": file_reference, "required": boolean}, required=("name",))
+_OVERRIDE = Table("a model's override", {"system_template": name, "system_template_suffix": name})
 _PROMPT_MEDIA = Table(
     "a prompt's media",
     {
@@ -72,9 +76,9 @@ PROMPT_TABLE = Table(
         "description": string,
         "template_engine": json_object,
         "system_template": name,
-        "fragments": list_of(checked(_FRAGMENT)),
+        "fragments": list_of(record(_FRAGMENT, Fragment)),
         "variables": list_of(record(_VARIABLE, _variable)),
-        "model_overrides": json_object,
+        "model_overrides": map_of(record(_OVERRIDE, ModelOverride, located=False)),
         "allowed_tools": strings,
         "tool_policy": tool_policy,
         "parameters": json_object,

@@ -8,6 +8,7 @@ from typing import Any
 from yaml.nodes import Node
 
 from engine.bundle.check_reader import checks
+from engine.bundle.contexts import ContextPolicy, Relevance, SeedMemory
 from engine.bundle.fields import (
     INVALID,
     Table,
@@ -16,6 +17,7 @@ from engine.bundle.fields import (
     checked,
     duration,
     integer,
+    json_object,
     json_value,
     list_of,
     map_of,
@@ -29,7 +31,7 @@ from engine.bundle.fields import (
     strings,
     word,
 )
-from engine.bundle.ignored import SCENARIO, TOOL_POLICY, TURN
+from engine.bundle.ignored import RELEVANCE, SCENARIO, TOOL_POLICY, TURN
 from engine.bundle.model import Chaos, Media, Part, ToolFailure, ToolPolicy, Turn
 from engine.bundle.resources import resource
 from engine.bundle.yamltree import Document
@@ -112,13 +114,13 @@ _TURN = Table(
     required=("role",),
 )
 _RELEVANCE = Table(
-    "`relevance`",
+    RELEVANCE,
     {
         "provider": string,
         "model": string,
         "min_recent_messages": integer(0),
         "always_keep_system_role": boolean,
-        "similarity_threshold": number,
+        "similarity_threshold": between(-1, 1),
         "query_source": one_of("last_user", "last_n", "custom"),
         "last_n_count": integer(1),
         "custom_query": string,
@@ -132,7 +134,7 @@ _CONTEXT_POLICY = Table(
         "reserve_for_output": integer(0),
         "strategy": one_of("oldest", "summarize", "relevance", "fail"),
         "cache_breakpoints": json_value,
-        "relevance": checked(_RELEVANCE),
+        "relevance": record(_RELEVANCE, Relevance, located=False),
     },
 )
 _VAD = Table("`vad`", {"silence_threshold_ms": integer(0), "min_speech_ms": integer(0), "max_turn_duration_s": integer(0)})
@@ -154,7 +156,7 @@ _DUPLEX = Table(
         ),
     },
 )
-_MEMORY = Table("a seed memory", {"content": name, "type": string, "confidence": number, "metadata": json_value}, required=("content",))
+_MEMORY = Table("a seed memory", {"content": name, "type": string, "confidence": between(0, 1), "metadata": json_object}, required=("content",))
 
 SCENARIO_TABLE = Table(
     SCENARIO,
@@ -173,13 +175,13 @@ SCENARIO_TABLE = Table(
         "provider_group": name,
         "required_capabilities": strings,
         "streaming": boolean,
-        "context_policy": checked(_CONTEXT_POLICY),
+        "context_policy": record(_CONTEXT_POLICY, ContextPolicy),
         "conversation_assertions": checks,
         "duplex": checked(_DUPLEX),
         "voice": string,
         "variables": string_map,
         "trials": integer(1),
-        "seed_memories": list_of(checked(_MEMORY)),
+        "seed_memories": list_of(record(_MEMORY, SeedMemory, located=False)),
     },
     hints={"tags": "labels belong into metadata.labels"},
 )

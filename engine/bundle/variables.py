@@ -20,17 +20,27 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
 
 
 def merge_variables(prompt: PromptConfig, arena_vars: Mapping[str, str], scenario: Scenario) -> dict[str, str]:
-    """Return the values for a prompt's placeholders; later sources win: region, the arena's vars, the scenario's variables.
+    """Return the values for a prompt's placeholders; later sources win: region, the prompt's fragments, the arena's vars, the scenario's variables.
 
     The scenario's context metadata and then the prompt's defaults fill what is still missing. A default counts only when it is text.
     """
-    values = {"region": REGION, **arena_vars, **scenario.variables}
+    values = {"region": REGION, **{fragment.name: fragment.text for fragment in prompt.fragments}, **arena_vars, **scenario.variables}
     for key, value in scenario.context_metadata.items():
         values.setdefault(key, value)
     for variable in prompt.variables:
         if isinstance(variable.default, str):
             values.setdefault(variable.name, variable.default)
     return values
+
+
+def template_for(prompt: PromptConfig, model: str) -> str:
+    """Return a prompt's template for a model: the one that its `model_overrides` give it, their suffix on a line of its own."""
+    override = prompt.model_overrides.get(model)
+    if override is None:
+        return prompt.system_template
+    template, suffix = override.system_template or prompt.system_template, override.system_template_suffix
+    joint = "\n" if suffix and not template.endswith("\n") and not suffix.startswith("\n") else ""
+    return f"{template}{joint}{suffix}"
 
 
 def render(template: str, values: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:

@@ -11,30 +11,59 @@ from collections.abc import Iterable, Sequence
 from engine.checks.compiled import CompiledCheck
 from engine.checks.evidence import Evidence
 from engine.checks.questions import Answers
-from engine.conversation.script import Script
-from engine.conversation.transcript import Transcript
+from engine.conversation.script import ScriptTurn
+from engine.conversation.session import Session
 from engine.conversation.turn import TurnTaker
 from engine.items import CheckResult, Item, Scope
+from engine.providers.messages import Message
 
 
-async def hold(script: Script, taker: TurnTaker, item: Item, transcript: Transcript, results: list[CheckResult], answers: Answers) -> None:
-    """Hold the conversation of `item`, appending to `transcript` and `results` as it goes, so that both are there when it breaks.
+class Holder:
+    """Holds one conversation of `item`, appending to the session's transcript and to `results` as it goes, so that both are there when it breaks."""
 
-    Raises:
-        ProviderError: a provider call failed.
-        ToolLoopStopped: a turn's tool loop ran into a limit.
-    """
-    for index, turn in enumerate(script.turns):
-        transcript.begin_turn()
-        await taker.take(transcript, turn, perturbed(turn.content, item.variables))
-        if turn.checks:
-            evidence = transcript.evidence()
-            found = await evaluate(turn.checks, evidence, Scope.TURN, index, answers)
-            results.extend(found)
-            if not all(result.passed for result in found):
+    def __init__(self, session: Session, item: Item, results: list[CheckResult]) -> None:
+        self._session = session
+        self._item = item
+        self._results = results
+        self._taker = TurnTaker(session)
+
+    async def hold(self) -> None:
+        """Hold the conversation to its end.
+
+        Raises:
+            ProviderError: a provider call failed.
+            ToolLoopStopped: a turn's tool loop ran into a limit.
+        """
+        script = self._session.script
+        for turn in script.turns:
+            if not await self._play(turn):
                 break
-    if script.checks:
-        results.extend(await evaluate(script.checks, transcript.evidence(), Scope.CONVERSATION, None, answers))
+        if script.checks:
+            await self._check(script.checks, Scope.CONVERSATION, None)
+
+    async def _play(self, turn: ScriptTurn) -> bool:
+        """Play an entry of the script; False when a check of it failed."""
+        if turn.user is None:
+            return await self._exchange(turn, Message("user", perturbed(turn.content, self._item.variables)))
+        for exchange in range(turn.user.most):
+            said = await turn.user.speak(self._session, exchange)
+            if said.message is not None and not await self._exchange(turn, said.message):
+                return False
+            if said.is_last:
+                break
+        return True
+
+    async def _exchange(self, turn: ScriptTurn, message: Message) -> bool:
+        """Say a message, hear what follows, and check it; False when a check failed. Exchanges are numbered through the whole conversation."""
+        transcript = self._session.transcript
+        transcript.begin_turn()
+        await self._taker.take(turn, message)
+        return not turn.checks or await self._check(turn.checks, Scope.TURN, transcript.turns - 1)
+
+    async def _check(self, checks: Sequence[CompiledCheck], scope: Scope, turn: int | None) -> bool:
+        found = await evaluate(checks, self._session.transcript.evidence(), scope, turn, self._session.line.answers)
+        self._results.extend(found)
+        return all(result.passed for result in found)
 
 
 async def evaluate(checks: Sequence[CompiledCheck], evidence: Evidence, scope: Scope, turn: int | None, answers: Answers) -> list[CheckResult]:

@@ -4,7 +4,7 @@ Owns the order in which request parameters win. A plan's specs have a mock overr
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.bundle.mock_reader import load_mock_responses, parse_mock_responses
 from engine.bundle.mock_responses import MockResponses
@@ -15,8 +15,12 @@ from engine.providers.mock import GENERIC_REPLY, MockProvider
 from engine.providers.port import Provider, Sampling
 from foundation.clock import Clock
 
+if TYPE_CHECKING:
+    from engine.judging.inference import Inference
+
 Entry = tuple[Provider, Sampling]
 
+NO_DEFAULTS = RequestDefaults()
 JUDGING = RequestDefaults(temperature=0.0, max_tokens=1024)
 """How a judge samples where its provider's file says nothing (promptkit-format.md 3.6); the arena's defaults are the subjects'."""
 
@@ -36,7 +40,7 @@ class ProviderSet:
         self._files: dict[str, MockResponses] = {}
         self._generic = GENERIC_REPLY if plan.mocked is not None else ""
         self._subjects = {name: self._entry(name, plan.providers[name]) for name in dict.fromkeys(cell.provider for cell in plan.cells)}
-        self._serving: dict[str, Entry] = {}
+        self._serving: dict[str, Provider] = {}
         self._judges: dict[tuple[str, str], Entry] = {}
 
     def get(self, name: str) -> Entry:
@@ -50,18 +54,19 @@ class ProviderSet:
             raise ProviderNotFound(f"cannot ask provider '{name}': the plan does not have it", hint=f"it has: {', '.join(self._subjects) or 'none'}")
         return found
 
-    def serving(self, name: str) -> Entry:
-        """Return a provider that serves a judge or a self-play role, and how it samples.
+    def serving(self, name: str, wanted: RequestDefaults) -> Entry:
+        """Return a provider that serves a self-play role, and how it samples: as `wanted`, else as its own file says.
 
         Raises:
             ProviderNotFound: none of the plan serves under this name.
             BundleInvalid: its response file cannot be read.
             FeatureNotSupported: its type is not built.
         """
+        spec = self._serving_spec(name)
         found = self._serving.get(name)
         if found is None:
-            found = self._serving[name] = self._entry(name, self._serving_spec(name))
-        return found
+            found = self._serving[name] = self._build(name, spec)
+        return found, sampling(wanted, spec)
 
     def judge(self, name: str, model: str = "") -> Entry:
         """Return a provider that judges, and how it samples: as its own file says, else at temperature 0; `model` replaces its model, and its price.
@@ -74,12 +79,26 @@ class ProviderSet:
             spec = self._serving_spec(name)
             if model and model != spec.get("model"):
                 spec = {key: value for key, value in spec.items() if key != "pricing"} | {"model": model}
-            found = self._judges[name, model] = (self._build(name, spec), sampling(RequestDefaults(), spec, otherwise=JUDGING))
+            found = self._judges[name, model] = (self._build(name, spec), sampling(NO_DEFAULTS, spec, otherwise=JUDGING))
         return found
+
+    def inference(self, name: str) -> "Inference":
+        """Return what labels or embeds behind a provider of role inference or embedding.
+
+        Raises:
+            As `serving`.
+        """
+        from engine.judging.inference import MockInference  # noqa: PLC0415 - only checks that ask a classifier need it
+
+        spec = self._serving_spec(name)
+        if spec.get("type") != "mock":
+            raise _not_built(name, spec)
+        return MockInference((spec.get("additional_config") or {}).get("labels"))
 
     async def close(self) -> None:
         """Close every provider. Idempotent."""
-        for provider, _ in (*self._subjects.values(), *self._serving.values(), *self._judges.values()):
+        judges = (provider for provider, _ in self._judges.values())
+        for provider in (*(provider for provider, _ in self._subjects.values()), *self._serving.values(), *judges):
             await provider.close()
 
     def _serving_spec(self, name: str) -> Mapping[str, Any]:
@@ -93,9 +112,8 @@ class ProviderSet:
         return self._build(name, spec), sampling(self._bundle.arena.defaults, spec)
 
     def _build(self, name: str, spec: Mapping[str, Any]) -> Provider:
-        kind = spec.get("type", "")
-        if kind != "mock":
-            raise FeatureNotSupported(f"cannot ask provider '{name}': type '{kind}' is not built yet", hint="use type mock, or the mock override")
+        if spec.get("type") != "mock":
+            raise _not_built(name, spec)
         additional = spec.get("additional_config") or {}
         file, answers = additional.get("mock_config") or "", additional.get("mock_answers") or ""
         return MockProvider(
@@ -115,7 +133,12 @@ class ProviderSet:
         return self._files[file]
 
 
-def sampling(arena: RequestDefaults, spec: Mapping[str, Any], *, otherwise: RequestDefaults = RequestDefaults()) -> Sampling:
+def _not_built(name: str, spec: Mapping[str, Any]) -> FeatureNotSupported:
+    kind = spec.get("type", "")
+    return FeatureNotSupported(f"cannot ask provider '{name}': type '{kind}' is not built yet", hint="use type mock, or the mock override")
+
+
+def sampling(arena: RequestDefaults, spec: Mapping[str, Any], *, otherwise: RequestDefaults = NO_DEFAULTS) -> Sampling:
     """Return how to sample: the arena's defaults, else the provider's, and `otherwise` last, less what the provider does not support."""
     own = spec.get("defaults") or {}
     unsupported = spec.get("unsupported_params") or ()

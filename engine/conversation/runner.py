@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engine.bundle.model import Bundle
+from engine.conversation.asking import Line
 from engine.conversation.hearing import Hearing
-from engine.conversation.holding import hold
+from engine.conversation.holding import Holder
 from engine.conversation.provider_set import ProviderSet
 from engine.conversation.script import Script, compile_script
+from engine.conversation.session import Session
 from engine.conversation.tool_loop import ToolLoopStopped
 from engine.conversation.transcript import Transcript
-from engine.conversation.turn import TurnTaker
 from engine.errors import BundleInvalid, EngineError, JudgeFailed, ProviderError
 from engine.items import CheckResult, Item, ItemError, ItemResult, Verdict
 from engine.plan import Plan
@@ -67,6 +68,8 @@ class _Outcome:
             "messages": [message_json(message) for message in spoken],
             "usage": transcript.usage,
             "cost_usd": None if transcript.cost_usd is None else round(transcript.cost_usd, 10),
+            "selfplay_usage": transcript.selfplay_usage,
+            "selfplay_cost_usd": None if transcript.selfplay_cost_usd is None else round(transcript.selfplay_cost_usd, 10),
             "provider_latency_ms": transcript.provider_latency_ms,
             "ttft_ms": transcript.ttft_ms,
             **self._asked(),
@@ -98,7 +101,9 @@ class ItemRunner:
         self._bundle = bundle
         self._clock = clock
         self._providers = ProviderSet(bundle, plan, clock)
-        self._scripts: dict[str, Script] = {}
+        self._plan = plan
+        self._models_differ = any(prompt.model_overrides for prompt in bundle.prompts.values())
+        self._scripts: dict[tuple[str, str], Script] = {}
         self._judging: Bench | None = None
 
     async def run(self, item: Item, *, attempt: int = 1) -> ItemResult:
@@ -140,13 +145,12 @@ class ItemRunner:
         await self._providers.close()
 
     async def _hold(self, item: Item, outcome: _Outcome) -> None:
-        script = self._script(item.scenario)
+        script = self._script(item)
         provider, sampling = self._providers.get(item.provider)
-        offered = [tool.name for tool in script.offered]
-        outcome.system = Message("system", script.system, meta={"availableTools": offered} if offered else {})
         hearing = outcome.hearing = Hearing(self._bench)
-        taker = TurnTaker(script, provider, sampling, self._clock, hearing)
-        await hold(script, taker, item, outcome.transcript, outcome.checks, hearing)
+        session = Session(script, Line(provider, sampling, self._clock, hearing), outcome.transcript, self._providers.serving)
+        outcome.system = session.describe()
+        await Holder(session, item, outcome.checks).hold()
 
     def _bench(self) -> "Bench":
         if self._judging is None:
@@ -155,13 +159,14 @@ class ItemRunner:
             self._judging = Bench(self._bundle, self._providers, self._clock)
         return self._judging
 
-    def _script(self, name: str) -> Script:
-        script = self._scripts.get(name)
+    def _script(self, item: Item) -> Script:
+        scenario = self._bundle.scenarios.get(item.scenario)
+        if scenario is None:
+            raise BundleInvalid(f"cannot run scenario '{item.scenario}': the bundle has no such scenario", hint="the plan belongs to another commit")
+        model = str(self._plan.providers[item.provider].get("model") or "") if self._models_differ else ""
+        script = self._scripts.get((item.scenario, model))
         if script is None:
-            scenario = self._bundle.scenarios.get(name)
-            if scenario is None:
-                raise BundleInvalid(f"cannot run scenario '{name}': the bundle has no such scenario", hint="the plan belongs to another commit")
-            script = self._scripts[name] = compile_script(self._bundle, scenario)
+            script = self._scripts[item.scenario, model] = compile_script(self._bundle, scenario, model)
         return script
 
 

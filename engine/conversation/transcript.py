@@ -8,7 +8,9 @@ from engine.providers.messages import Message, ToolCall, ToolResult
 class Transcript:
     """What was said so far. Belongs to one conversation and one task.
 
-    `turns` counts those begun. `messages` are user, assistant and tool messages; the system prompt stands apart. `cost_usd` is None until something with a price was called.
+    `turns` counts those begun. `messages` are user, assistant and tool messages; the system prompt stands apart. `usage`, `cost_usd` and
+    `provider_latency_ms` are the assistant's; what a simulated user used is in `selfplay_usage` and `selfplay_cost_usd`. A cost is None until something
+    with a price was called.
     """
 
     def __init__(self) -> None:
@@ -16,6 +18,8 @@ class Transcript:
         self.calls: list[CallRecord] = []
         self.usage = Usage()
         self.cost_usd: float | None = None
+        self.selfplay_usage = Usage()
+        self.selfplay_cost_usd: float | None = None
         self.provider_latency_ms = 0.0
         self.ttft_ms: float | None = None
         self.turns = 0
@@ -38,10 +42,19 @@ class Transcript:
         self.turns += 1
         self._turn_start = len(self.messages)
 
-    def add_user(self, content: str) -> None:
-        """Append a user message."""
+    def add_user(self, message: Message) -> None:
+        """Append a user message, and count what it used: a simulated user's is a model's."""
         self._users += 1
-        self.messages.append(Message("user", content))
+        self.messages.append(message)
+        if message.usage is not None:
+            self.count_user(message)
+
+    def count_user(self, message: Message) -> None:
+        """Count what a simulated user's message used, said or not."""
+        if message.usage is not None:
+            self.selfplay_usage += message.usage
+        if message.cost_usd is not None:
+            self.selfplay_cost_usd = (self.selfplay_cost_usd or 0.0) + message.cost_usd
 
     def add_reply(self, message: Message) -> None:
         """Append an assistant message and count what it used."""

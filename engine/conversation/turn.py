@@ -1,112 +1,78 @@
 """One turn: the user speaks, the model answers, tools run until it stops calling them (promptkit-format.md 2.7).
 
-Steps, in order: input guardrails, provider call, output guardrails, tools, and again. Each works on the transcript of one conversation. Must not
-know checks: the conversation asks for them after the turn.
+A turn is a row of small stages over one session: say, ask, record, call, settle, and again from ask. Each stage is a method; what a stage needs to
+know of workflows, skills or memories it asks the session. Must not know checks: the conversation asks for them after the turn.
 """
 
-from contextlib import aclosing
-
-from engine.checks.questions import Answers
-from engine.conversation.guardrails import Firing
-from engine.conversation.script import Script, ScriptTurn
+from engine.conversation.asking import ask
+from engine.conversation.script import ScriptTurn
+from engine.conversation.session import Session
 from engine.conversation.tool_loop import NUDGE, TurnLoop
-from engine.conversation.transcript import Transcript
-from engine.errors import ProviderError
 from engine.providers.messages import Message
-from engine.providers.port import Provider, Reply, Request, Sampling
+from engine.providers.port import Request
 from engine.providers.port import Script as Place
 from engine.tools.toolbox import failure
-from foundation.clock import Clock
 
 
 class TurnTaker:
-    """Takes the turns of one conversation with one provider; `answers` is asked by guardrails that need a judge."""
+    """Takes the turns of one conversation."""
 
-    def __init__(self, script: Script, provider: Provider, sampling: Sampling, clock: Clock, answers: Answers) -> None:
-        self._script = script
-        self._provider = provider
-        self._sampling = sampling
-        self._clock = clock
-        self._answers = answers
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._transcript = session.transcript
 
-    async def take(self, transcript: Transcript, turn: ScriptTurn, content: str) -> None:
-        """Say `content` and append everything that follows from it.
+    async def take(self, turn: ScriptTurn, message: Message) -> None:
+        """Say the user's `message` and append everything that follows from it.
 
         Raises:
             ProviderError: a call failed; the transcript ends before it.
             ToolLoopStopped: the tool loop ran into a limit.
             JudgeFailed: a guardrail's judge gave no verdict.
         """
-        place = transcript.assistant_messages + 1 if turn.streaming else transcript.user_messages + 1
-        transcript.add_user(content)
-        guardrails = self._script.guardrails
-        blocked = await guardrails.judge_input(transcript.evidence_for(content), self._answers) if guardrails.judge_inputs else None
-        if blocked is not None:
-            transcript.add_reply(Message("assistant", blocked.text, validations=[blocked.validation]))
+        place = self._place(turn)
+        self._transcript.add_user(message)
+        if await self._refused(message.content):
             return
-        loop = TurnLoop(self._script.limits)
+        loop = TurnLoop(self._session.brief.limits)
         while True:
             loop.begin_round()
-            message = await self._answer(transcript, turn, place)
-            transcript.add_reply(message)
-            if not message.tool_calls:
+            reply = await self._ask(turn, place)
+            self._transcript.add_reply(reply)
+            if not reply.tool_calls:
                 return
-            loop.spend(message.cost_usd)
-            self._run_tools(transcript, message, loop)
+            loop.spend(reply.cost_usd)
+            await self._call(reply, loop)
+            self._session.settle()
 
-    def _run_tools(self, transcript: Transcript, message: Message, loop: TurnLoop) -> None:
-        for call in message.tool_calls:
-            result = failure(call, "execution", NUDGE) if loop.repeats(call) else self._script.toolbox.run(call)
-            transcript.add_result(call, result)
+    def _place(self, turn: ScriptTurn) -> Place:
+        transcript = self._transcript
+        return Place(self._session.script.scenario, transcript.assistant_messages + 1 if turn.streaming else transcript.user_messages + 1)
 
-    async def _answer(self, transcript: Transcript, turn: ScriptTurn, place: int) -> Message:
-        script = self._script
+    async def _refused(self, content: str) -> bool:
+        """Say whether an input guardrail answers in the model's place."""
+        guardrails = self._session.brief.guardrails
+        if not guardrails.judge_inputs:
+            return False
+        fired = await guardrails.judge_input(self._transcript.evidence_for(content), self._session.line.answers)
+        if fired is not None:
+            self._transcript.add_reply(Message("assistant", fired.text, validations=[fired.validation]))
+        return fired is not None
+
+    async def _ask(self, turn: ScriptTurn, place: Place) -> Message:
+        session, brief = self._session, self._session.brief
         request = Request(
-            transcript.messages,
-            system=script.system,
-            tools=script.offered,
-            tool_choice=script.tool_choice,
-            sampling=self._sampling,
-            script=Place(script.scenario, place),
+            self._transcript.messages,
+            system=session.system(),
+            tools=session.offered(),
+            tool_choice=brief.tool_choice,
+            sampling=session.line.sampling,
+            script=place,
         )
-        started = self._clock.monotonic()
-        fired: Firing | None = None
-        if turn.streaming or self._provider.always_streams:
-            reply, fired = await self._listen(request, transcript, started)
-        else:
-            reply = await self._provider.complete(request)
-        latency_ms = (self._clock.monotonic() - started) * 1000
-        if fired is None and script.guardrails.judge_outputs:
-            evidence = transcript.evidence_for(reply.text, usage=reply.usage, cost_usd=reply.cost_usd, latency_ms=latency_ms)
-            fired = await script.guardrails.judge_output(evidence, self._answers)
-        return _message(reply, fired, latency_ms)
+        return await ask(session.line, request, brief.guardrails, self._transcript, streaming=turn.streaming)
 
-    async def _listen(self, request: Request, transcript: Transcript, started: float) -> tuple[Reply, Firing | None]:
-        """Take a reply in chunks; when a guardrail fires on its beginning, the rest is not waited for and its usage stays unknown and counts as nothing."""
-        guardrails, text = self._script.guardrails, ""
-        async with aclosing(self._provider.stream(request)) as chunks:
-            async for chunk in chunks:
-                if chunk.text and transcript.ttft_ms is None:
-                    transcript.ttft_ms = (self._clock.monotonic() - started) * 1000
-                if chunk.reply is not None:
-                    return chunk.reply, None
-                known = len(text)
-                text += chunk.text
-                if guardrails.judge_streams:
-                    fired = guardrails.judge_beginning(text, known)
-                    if fired is not None:
-                        return Reply(text, cost_usd=0.0, finish_reason="content_filter"), fired
-        raise ProviderError("cannot read the reply: the stream ended before its last chunk", kind="protocol", transient=True)
-
-
-def _message(reply: Reply, fired: Firing | None, latency_ms: float) -> Message:
-    return Message(
-        "assistant",
-        reply.text if fired is None else fired.text,
-        parts=list(reply.parts),
-        tool_calls=list(reply.tool_calls),
-        latency_ms=latency_ms,
-        usage=reply.usage,
-        cost_usd=reply.cost_usd,
-        validations=[] if fired is None else [fired.validation],
-    )
+    async def _call(self, reply: Message, loop: TurnLoop) -> None:
+        """Have the tool calls of `reply` answered, and append the answers in the order of the calls."""
+        repeated = [loop.repeats(call) for call in reply.tool_calls]
+        answered = iter(await self._session.answer([call for call, again in zip(reply.tool_calls, repeated, strict=True) if not again]))
+        for call, again in zip(reply.tool_calls, repeated, strict=True):
+            self._transcript.add_result(call, failure(call, "execution", NUDGE) if again else next(answered))

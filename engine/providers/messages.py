@@ -76,7 +76,7 @@ def message_json(message: Message) -> dict[str, Any]:
         result["toolCalls"] = [_call_json(call) for call in message.tool_calls]
     if message.tool_result is not None:
         result["toolResult"] = _result_json(message.tool_result)
-    if message.role == "assistant":
+    if message.role == "assistant" or message.usage is not None:
         result["latencyMs"] = round(message.latency_ms, 3)
         if message.usage is not None:
             result["usage"] = _usage_json(message.usage)

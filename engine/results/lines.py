@@ -33,7 +33,8 @@ def item_json(result: ItemResult, run: str) -> dict[str, Any]:
         "turns": result.turns,
         "messages": result.messages,
         "usage": usage_json(result.usage),
-        "costUsd": result.cost_usd,
+        "costUsd": result.spent_usd,
+        **others_json(result),
         "providerLatencyMs": result.provider_latency_ms,
         "ttftMs": result.ttft_ms,
         "itemDurationMs": result.duration_ms,
@@ -41,6 +42,12 @@ def item_json(result: ItemResult, run: str) -> dict[str, Any]:
         "endedAt": timestamp(result.ended_at),
         "digest": result.digest,
     }
+
+
+def others_json(result: ItemResult) -> dict[str, Any]:
+    """Return what others than the candidate used for an item, as `selfPlay` and `judges`, each only if it used anything; `costUsd` includes them."""
+    spent = {"selfPlay": (result.selfplay_usage, result.selfplay_cost_usd), "judges": (result.judge_usage, result.judge_cost_usd)}
+    return {who: {"usage": usage_json(usage), "costUsd": cost} for who, (usage, cost) in spent.items() if usage != Usage() or cost is not None}
 
 
 def item_line(result: ItemResult, run: str) -> bytes:

@@ -4,7 +4,7 @@ Must not know queues: it says what the files say, the caller decides what counts
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,10 @@ def result_from_json(wire: dict[str, Any], item: Item) -> ItemResult:
     Raises:
         KeyError, TypeError, ValueError: it is no such object.
     """
-    usage, error = wire["usage"], wire["error"]
+    error = wire["error"]
+    selfplay_usage, selfplay_cost_usd = _spent(wire.get("selfPlay"))
+    judge_usage, judge_cost_usd = _spent(wire.get("judges"))
+    others = [cost for cost in (selfplay_cost_usd, judge_cost_usd) if cost is not None]
     return ItemResult(
         item=item,
         verdict=Verdict(wire["verdict"]),
@@ -62,14 +65,26 @@ def result_from_json(wire: dict[str, Any], item: Item) -> ItemResult:
         checks=[CheckResult(**{**check, "scope": Scope(check["scope"])}) for check in wire["checks"]["results"]],
         turns=wire["turns"],
         messages=wire["messages"],
-        usage=Usage(usage["inputTokens"], usage["outputTokens"], usage["cachedTokens"], usage["reasoningTokens"]),
-        cost_usd=wire["costUsd"],
+        usage=_usage(wire["usage"]),
+        cost_usd=None if wire["costUsd"] is None else round(wire["costUsd"] - sum(others), 10),
+        selfplay_usage=selfplay_usage,
+        selfplay_cost_usd=selfplay_cost_usd,
+        judge_usage=judge_usage,
+        judge_cost_usd=judge_cost_usd,
         provider_latency_ms=wire["providerLatencyMs"],
         ttft_ms=wire["ttftMs"],
         duration_ms=wire["itemDurationMs"],
         digest=wire["digest"],
         reused=wire["reused"],
     )
+
+
+def _usage(wire: Mapping[str, int]) -> Usage:
+    return Usage(wire["inputTokens"], wire["outputTokens"], wire["cachedTokens"], wire["reasoningTokens"])
+
+
+def _spent(wire: Mapping[str, Any] | None) -> tuple[Usage, float | None]:
+    return (Usage(), None) if wire is None else (_usage(wire["usage"]), wire["costUsd"])
 
 
 def _record(reader: PartReader, item: Item, place: PlacedLine) -> Record | None:

@@ -1,7 +1,8 @@
 """The tools of one prompt, compiled: a call goes in, a result comes out, whatever the model sent (promptkit-format.md 6.3).
 
-All tools that are built answer from the bundle (a fixed result or a template), so a call is CPU only and needs no task, no timeout and no
-thread. A result is always returned: what goes wrong with a call is the model's to read and the checks' to judge, never an exception.
+A tool that answers from the bundle (a fixed result or a template) is CPU only and needs no task, no timeout and no thread; others come as
+`engine.tools.port.CallableTool`. A result is always returned: what goes wrong with a call is the model's to read and the checks' to judge, never
+an exception.
 """
 
 import json
@@ -10,7 +11,9 @@ from typing import Any
 
 from engine.bundle.model import Tool
 from engine.providers.messages import ToolCall, ToolResult, json_text
+from engine.providers.port import ToolSpec
 from engine.tools.arguments import coerce_arguments
+from engine.tools.port import CallableTool, CallFailed, ToolAnswer
 from engine.tools.schema import Schema, check_schema
 from engine.tools.template import Template, TemplateRefused, parse_template
 
@@ -41,20 +44,13 @@ def result_problem(tool: Tool) -> str:
     return "" if tool.mock_template else MockTool(tool).fixed_problem()
 
 
-class Failed(Exception):
-    """A call cannot be answered; carries the type of its error."""
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.message = message
-
-
 class MockTool:
     """A tool that answers from the bundle. `parts` are the text parts that its results carry beside their text."""
 
+    waits = False
+
     def __init__(self, tool: Tool) -> None:
-        self.name = tool.name
+        self.spec = ToolSpec(tool.name, tool.description, tool.input_schema)
         self._definition = tool.input_schema
         self._input = Schema(tool.input_schema) if tool.input_schema else None
         self._output = Schema(tool.output_schema) if tool.output_schema else None
@@ -65,21 +61,25 @@ class MockTool:
         if self.parts and tool.mock_result is None:
             self._static = "\n".join(part["text"] for part in self.parts)
 
+    async def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
+        """Answer a call, as the port says."""
+        return ToolAnswer(self.answer(arguments), [dict(part) for part in self.parts])
+
     def answer(self, arguments: Mapping[str, Any]) -> str:
         """Return the text that the model reads.
 
         Raises:
-            Failed: the arguments do not fit the schema (`validation`), or the tool's answer does not fit its own (`execution`).
+            CallFailed: the arguments do not fit the schema (`validation`), or the tool's answer does not fit its own (`execution`).
         """
         coerced = coerce_arguments(arguments, self._definition)
         fault = self._input.fault(coerced) if self._input else ""
         if fault:
-            raise Failed("validation", f"the arguments do not fit the tool's schema: {fault}")
+            raise CallFailed("validation", f"the arguments do not fit the tool's schema: {fault}")
         if self._template is not None:
             return self._rendered(self._template, coerced)
         if self._answer is None:
             if fault := self.fixed_problem():
-                raise Failed("execution", fault)
+                raise CallFailed("execution", fault)
             self._answer = _shortened(_as_text(self._static))
         return self._answer
 
@@ -92,7 +92,7 @@ class MockTool:
         try:
             text = template.render(arguments)
         except ValueError as error:
-            raise Failed("execution", f"the mock template failed: {error}") from None
+            raise CallFailed("execution", f"the mock template failed: {error}") from None
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
@@ -104,7 +104,7 @@ class MockTool:
     def _judge(self, value: Any) -> None:
         fault = self._output.fault(value) if self._output else ""
         if fault:
-            raise Failed("execution", f"the result does not fit the tool's output schema: {fault}")
+            raise CallFailed("execution", f"the result does not fit the tool's output schema: {fault}")
 
 
 def _as_text(value: Any) -> str:
@@ -119,28 +119,33 @@ def _shortened(text: str) -> str:
 
 
 class Toolbox:
-    """The tools that a prompt offers, and those it could but a policy blocks."""
+    """The tools that a prompt's calls may reach, and those that a policy blocks. Shared by conversations; nothing in it changes."""
 
-    def __init__(self, tools: Iterable[Tool], blocked: Iterable[str] = ()) -> None:
-        self._tools = {tool.name: MockTool(tool) for tool in tools}
+    def __init__(self, tools: Iterable[CallableTool], blocked: Iterable[str] = ()) -> None:
+        self._tools = {tool.spec.name: tool for tool in tools}
         self._blocked = frozenset(blocked)
 
-    def run(self, call: ToolCall) -> ToolResult:
-        """Answer a call. Never raises for what the model did: an error is a result that says so."""
-        try:
-            return self._answer(call)
-        except Failed as failed:
-            return failure(call, failed.kind, failed.message)
+    def find(self, name: str) -> CallableTool | None:
+        """Return the tool of this name, blocked or not; None without one."""
+        return self._tools.get(name)
 
-    def _answer(self, call: ToolCall) -> ToolResult:
+    async def run(self, call: ToolCall, own: CallableTool | None = None) -> ToolResult:
+        """Answer a call; `own` is the tool to ask where it is not one of these. Never raises for what the model did: an error is a result that says so."""
+        try:
+            answer = await self._answer(call, own)
+        except CallFailed as failed:
+            return failure(call, failed.kind, failed.message)
+        return ToolResult(call.id, call.name, answer.text, parts=answer.parts)
+
+    async def _answer(self, call: ToolCall, own: CallableTool | None) -> ToolAnswer:
         if call.name in self._blocked:
-            raise Failed("blocked", f"tool '{call.name}' is blocked by policy")
-        tool = self._tools.get(call.name)
+            raise CallFailed("blocked", f"tool '{call.name}' is blocked by policy")
+        tool = own or self._tools.get(call.name)
         if tool is None:
-            raise Failed("not_allowed", f"tool '{call.name}' is not offered; offered: {', '.join(self._tools) or 'none'}")
+            raise CallFailed("not_allowed", f"tool '{call.name}' is not offered; offered: {', '.join(self._tools) or 'none'}")
         if call.arguments is None:
-            raise Failed("validation", "the arguments are not a JSON object")
-        return ToolResult(call.id, call.name, tool.answer(call.arguments), parts=[dict(part) for part in tool.parts])
+            raise CallFailed("validation", "the arguments are not a JSON object")
+        return await tool.call(call.arguments)
 
 
 def failure(call: ToolCall, kind: str, message: str) -> ToolResult:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from engine.bundle.model import PromptConfig, Scenario, Variable
-from engine.conversation.script import assemble_prompt
+from engine.conversation.brief import assemble_prompt
 from engine.errors import BundleInvalid
 from engine.items import ItemResult, Scope, Verdict
 

@@ -1,13 +1,14 @@
 """A tool call: its arguments made to fit, its answer, and every way it can fail."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from engine.bundle.model import Part, Tool
-from engine.providers.messages import ToolCall
+from engine.providers.messages import ToolCall, ToolResult
 from engine.tools.arguments import coerce_arguments
-from engine.tools.toolbox import MAX_RESULT_BYTES, Toolbox, tool_problem
+from engine.tools.toolbox import MAX_RESULT_BYTES, MockTool, Toolbox, tool_problem
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -28,9 +29,14 @@ def tool(**fields: Any) -> Tool:
     return Tool(**{"name": "t", "file": "t.yaml", **fields})
 
 
+def ask(box: Toolbox, call: ToolCall) -> ToolResult:
+    """Make one call."""
+    return asyncio.run(box.run(call))
+
+
 def run(tool: Tool, arguments: dict[str, Any] | None = None, **call: Any) -> tuple[str, str]:
     """Call a tool; returns the text and the type of the error."""
-    result = Toolbox([tool]).run(ToolCall("c", call.get("name", tool.name), {} if arguments is None else arguments))
+    result = ask(Toolbox([MockTool(tool)]), ToolCall("c", call.get("name", tool.name), {} if arguments is None else arguments))
     return result.content, result.error_type
 
 
@@ -96,18 +102,18 @@ def test_a_failed_call_is_a_result(fields: dict[str, Any], arguments: dict[str, 
 def test_text_parts_are_the_result_when_there_is_no_other() -> None:
     """A tool's text parts stand in its result, and are its text when it has no `mock_result`."""
     parts = (Part("text", "one"), Part("text", "two"))
-    result = Toolbox([tool(mock_parts=parts)]).run(ToolCall("c", "t", {}))
+    result = ask(Toolbox([MockTool(tool(mock_parts=parts))]), ToolCall("c", "t", {}))
     assert (result.content, [part["text"] for part in result.parts]) == ("one\ntwo", ["one", "two"])
-    assert Toolbox([tool(mock_parts=parts, mock_result="said")]).run(ToolCall("c", "t", {})).content == "said"
+    assert ask(Toolbox([MockTool(tool(mock_parts=parts, mock_result="said"))]), ToolCall("c", "t", {})).content == "said"
 
 
 def test_only_offered_and_unblocked_tools_run() -> None:
     """A tool that is not offered, is blocked, or gets no JSON object is an error for the model."""
-    box = Toolbox([tool(name="a"), tool(name="b")], blocked=["b"])
-    assert box.run(ToolCall("1", "a", {})).error == ""
-    assert box.run(ToolCall("2", "b", {})).error_type == "blocked"
-    assert box.run(ToolCall("3", "c", {})).error_type == "not_allowed"
-    assert box.run(ToolCall("4", "a", None, raw="{")).error_type == "validation"
+    box = Toolbox([MockTool(tool(name="a")), MockTool(tool(name="b"))], blocked=["b"])
+    assert ask(box, ToolCall("1", "a", {})).error == ""
+    assert ask(box, ToolCall("2", "b", {})).error_type == "blocked"
+    assert ask(box, ToolCall("3", "c", {})).error_type == "not_allowed"
+    assert ask(box, ToolCall("4", "a", None, raw="{")).error_type == "validation"
 
 
 def test_a_long_result_is_cut_between_characters() -> None:

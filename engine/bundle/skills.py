@@ -1,0 +1,49 @@
+"""The values of skills: instructions that a model takes on when it needs them (promptkit-format.md 5.6).
+
+Owns the shapes; `skill_reader.py` reads them. Must not know how a skill is offered or activated.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.bundle.model import NOWHERE, Location
+
+SKILL_FILE = "SKILL.md"
+
+
+@dataclass(frozen=True, slots=True)
+class SkillReference:
+    """An entry of the arena's `skills`: a directory (relative to the root) or instructions of its own."""
+
+    dir: str = ""
+    path: str = ""
+    name: str = ""
+    description: str = ""
+    instructions: str = ""
+    preload: bool = False
+    location: Location = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """A skill. `directory` is where its `SKILL.md` and resources are, relative to the root; "" for one that the arena file spells out.
+
+    `allowed_tools` are offered, besides the prompt's, once it is active. A preloaded one is active from the start.
+    """
+
+    name: str
+    description: str
+    instructions: str
+    allowed_tools: tuple[str, ...] = ()
+    preload: bool = False
+    directory: str = ""
+    location: Location = NOWHERE
+
+    def is_named_by(self, filters: Sequence[str]) -> bool:
+        """Say whether a state's filter names this skill: by its name, or by a directory that it lies in."""
+        return any(wanted == self.name or _lies_in(self.directory, wanted) for wanted in filters)
+
+
+def _lies_in(directory: str, wanted: str) -> bool:
+    outer = wanted.removeprefix("./").rstrip("/")
+    return bool(outer) and (directory == outer or directory.startswith(outer + "/") or directory.endswith("/" + outer))
