@@ -14,6 +14,7 @@ from typing import Any
 
 from engine.bundle.mock_reader import load_mock_responses
 from engine.bundle.model import Bundle, Provider, Scenario
+from engine.bundle.model_names import models_needed
 from engine.bundle.paths import join
 from engine.bundle.perturbations import Variant, count_variants, variants_of
 from engine.bundle.problems import shown
@@ -244,7 +245,7 @@ def make_plan(bundle: Bundle, request: PlanRequest, options: WorkerOptions = Wor
     rows, warnings = _rows(scenarios, pool, request)
     cells = _cells(rows, request.item_cap)
     specs = _specs(bundle, request.providers)
-    used, serving = {cell.provider for cell in cells}, serving_providers(bundle) & specs.keys()
+    used, serving = {cell.provider for cell in cells}, (serving_providers(bundle) | models_needed(bundle)) & specs.keys()
     _check_roles(bundle, rows, serving)
     config = override.config if override else None
     return Plan(

@@ -38,7 +38,7 @@ def _plan_problems(bundle: Bundle) -> list[Problem]:
         severity = Severity.NOTE if bundle.evals and not bundle.scenarios else Severity.ERROR
         return [_from_message(bundle, severity, error.message, error.hint)]
     warnings = [_from_message(bundle, Severity.WARNING, warning) for warning in plan.warnings]
-    needs = dict.fromkeys(needs_of(bundle, plan.scenarios, plan.providers, {cell.provider for cell in plan.cells}))
+    needs = dict.fromkeys(needs_of(bundle, plan))
     return warnings + [Problem(Severity.NOTE, place.file, place.line, what) for place, what in needs]
 
 

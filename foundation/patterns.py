@@ -8,7 +8,12 @@ from typing import Any, Protocol
 
 
 class Pattern(Protocol):
-    """A compiled pattern."""
+    """A compiled pattern; `pattern` is its text."""
+
+    @property
+    def pattern(self) -> str:
+        """Return the text it was compiled from."""
+        ...
 
     def search(self, text: str) -> Any:
         """Return a match, or None."""

@@ -13,10 +13,11 @@ from engine.bundle.fields import (
     INVALID,
     Table,
     Values,
+    between,
     boolean,
+    checked,
     integer,
     json_object,
-    json_value,
     list_of,
     name,
     number,
@@ -52,6 +53,13 @@ _VALIDATOR = Table(
     hints={"min_score": _IN_PARAMS, "max_score": _IN_PARAMS, "direction": _IN_PARAMS},
 )
 _WRAPPER_KEYS = ("eval_type", "eval_params", "min_score", "max_score", "message")
+_when = record(_WHEN, When, located=False)
+_METRIC = Table(
+    "a metric",
+    {"name": name, "type": one_of("gauge", "counter", "histogram", "boolean"), "range": json_object, "labels": json_object},
+    required=("name",),
+)
+_THRESHOLD = Table("`threshold`", {"passed": boolean, "min_score": number, "max_score": number})
 _EVAL = Table(
     "a session eval",
     {
@@ -61,11 +69,11 @@ _EVAL = Table(
         "params": json_object,
         "description": string,
         "enabled": boolean,
-        "sample_percentage": number,
-        "metric": json_object,
-        "threshold": json_object,
+        "sample_percentage": between(0, 100),
+        "metric": checked(_METRIC),
+        "threshold": record(_THRESHOLD, dict, located=False),
         "message": string,
-        "when": json_value,
+        "when": _when,
         "groups": strings,
     },
     required=("type",),
@@ -112,12 +120,36 @@ def validator(document: Document, node: Node, key: str) -> Any:
 
 
 def session_eval(document: Document, node: Node, key: str) -> Any:
-    """Read one session eval."""
+    """Read one session eval, its parameters validated."""
     del key
     values = read_object(document, node, _EVAL)
     if values is None or "type" not in values:
         return INVALID
-    return EvalDef(id=str(values.get("id") or values["type"]), type=values["type"], spec=values, location=document.at(node))
+    params = dict(values.get("params", NOTHING))
+    lifted = _lift(document, node, params, {"min_score": _score, "max_score": _score, "message": _text})
+    kind = values["type"]
+    if kind == WRAPPER:
+        kind, params = _unwrap(document, node, params)
+    if kind:
+        _validate(document, node, kind, params)
+    threshold = {**lifted, **values.get("threshold", NOTHING)}
+    return EvalDef(
+        id=values.get("id") or values["type"],
+        type=values["type"],
+        check=kind,
+        params=params,
+        trigger=values.get("trigger", "on_session_complete"),
+        enabled=values.get("enabled", True),
+        percentage=values.get("sample_percentage", 5.0),
+        when=values.get("when"),
+        message=values.get("message") or lifted.get("message", ""),
+        thresholded=threshold.get("passed", False) or "min_score" in threshold or "max_score" in threshold,
+        min_score=threshold.get("min_score"),
+        max_score=threshold.get("max_score"),
+        metric=values.get("metric", NOTHING),
+        groups=values.get("groups", ()),
+        location=document.at(node),
+    )
 
 
 checks = list_of(check)

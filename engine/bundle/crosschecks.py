@@ -7,7 +7,9 @@ the job and is `engine.plan`'s. Must not read files.
 from collections.abc import Iterator
 
 from engine.bundle.idle_names import check_names, checks_of
+from engine.bundle.judge_names import check_judges
 from engine.bundle.model import Bundle, PromptConfig, Scenario, Tool, Turn
+from engine.bundle.model_names import check_models
 from engine.bundle.problems import Problems, did_you_mean, shown
 from engine.bundle.variables import literal_braces, merge_variables, missing_variables, render
 from engine.errors import BundleInvalid
@@ -36,6 +38,8 @@ def check_bundle(bundle: Bundle, problems: Problems) -> None:
         problems.warning(place, f"evals do not run ({len(bundle.evals)} in the arena): checking saved conversations is not supported yet")
     _check_groups(bundle, problems)
     _check_judges(bundle, problems)
+    check_judges(bundle, problems)
+    check_models(bundle, problems)
 
 
 def _check_prompt(bundle: Bundle, scenario: Scenario, problems: Problems) -> None:

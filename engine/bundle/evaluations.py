@@ -1,4 +1,4 @@
-"""The values of saved conversations to check (kind Eval) and of session evals; read and checked, but not run yet.
+"""The values of saved conversations to check (kind Eval) and of session evals.
 
 Owns the shapes, as `model.py` does for the rest of a bundle.
 """
@@ -6,16 +6,31 @@ Owns the shapes, as `model.py` does for the rest of a bundle.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from engine.bundle.model import NOWHERE, Assertion, Json, Location
+from engine.bundle.model import NOWHERE, Assertion, Json, Location, When
 
 
 @dataclass(frozen=True, slots=True)
 class EvalDef:
-    """A session eval of a prompt, a pack or the arena (3.7)."""
+    """A session eval of a prompt, a pack or the arena (3.7): a measurement that never decides what becomes of an item.
+
+    `check` and `params` are as an `Assertion` has them. `trigger` says when it is made; the sampling ones in `percentage` of 100 cases. `min_score` and
+    `max_score` are its threshold, of which `thresholded` says that there is one. `metric` and `groups` are for whoever reads the results.
+    """
 
     id: str
     type: str
-    spec: Mapping[str, Json] = field(default_factory=dict)
+    check: str = ""
+    params: Mapping[str, Json] = field(default_factory=dict)
+    trigger: str = "on_session_complete"
+    enabled: bool = True
+    percentage: float = 5.0
+    when: When | None = None
+    message: str = ""
+    thresholded: bool = False
+    min_score: float | None = None
+    max_score: float | None = None
+    metric: Mapping[str, Json] = field(default_factory=dict)
+    groups: tuple[str, ...] = ()
     location: Location = NOWHERE
 
 

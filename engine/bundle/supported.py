@@ -7,7 +7,9 @@ land, lines leave this file.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from engine.bundle.judge_names import asking_of, judges_needed
 from engine.bundle.model import Assertion, Bundle, Location, PromptConfig, Scenario, Tool, Turn
+from engine.bundle.model_names import models_needed
 from engine.bundle.problems import MAX_REPORTED
 from engine.errors import FeatureNotSupported
 
@@ -27,7 +29,6 @@ _ARENA_KEYS: Mapping[str, str] = {
     "a2a_agents": "A2A agents are",
     "skills": "skills are",
     "pack_file": "compiled packs are",
-    "pack_evals": "session evals (pack_evals) are",
     "runtime": "hooks and other runtime settings are",
 }
 """Arena keys that change every scenario of the arena."""
@@ -39,7 +40,7 @@ def check_supported(bundle: Bundle, plan: "Plan") -> None:
     Raises:
         FeatureNotSupported: the message has a line, `file:line: …`, for each of the first 20 needs.
     """
-    needs = list(dict.fromkeys(needs_of(bundle, plan.scenarios, plan.providers, {cell.provider for cell in plan.cells})))
+    needs = list(dict.fromkeys(needs_of(bundle, plan)))
     if not needs:
         return
     lines = [f"{place}: {what}" for place, what in needs[:MAX_REPORTED]]
@@ -48,15 +49,30 @@ def check_supported(bundle: Bundle, plan: "Plan") -> None:
     raise FeatureNotSupported("\n".join(lines), hint="choose other scenarios or providers of the bundle")
 
 
-def needs_of(bundle: Bundle, scenarios: Iterable[str], providers: Mapping[str, Mapping[str, Any]], tested: Iterable[str]) -> Iterator[Need]:
-    """Yield everything that the scenarios and the tested providers need and that is not built."""
-    for ident in sorted(tested):
-        yield from _provider(bundle, ident, str(providers[ident].get("type", "")))
-    for ident in scenarios:
+def needs_of(bundle: Bundle, plan: "Plan") -> Iterator[Need]:
+    """Yield everything that the scenarios, the tested providers and those that serve them need and that is not built."""
+    for ident in sorted({cell.provider for cell in plan.cells}):
+        yield from _provider(bundle, ident, plan.providers[ident])
+    for ident in plan.scenarios:
         yield from _scenario(bundle, bundle.scenarios[ident])
+    for ident in sorted(serving_of(bundle, plan.scenarios)):
+        if ident in plan.serving:
+            yield from _provider(bundle, ident, plan.serving[ident])
 
 
-def _provider(bundle: Bundle, ident: str, kind: str) -> Iterator[Need]:
+def serving_of(bundle: Bundle, scenarios: Iterable[str]) -> set[str]:
+    """Return the ids of the providers that judge, label, embed or play the user for these scenarios."""
+    chosen = [bundle.scenarios[ident] for ident in scenarios]
+    providers = {judge.name: judge.provider for judge in bundle.arena.judges}
+    roles = {role.id: role.provider for role in bundle.arena.roles}
+    found = {roles[turn.role] for scenario in chosen for turn in scenario.turns if turn.role in roles}
+    for _, kind, params in asking_of(bundle, chosen):
+        found.update(providers[name] for name in judges_needed(bundle, kind, params) if name in providers)
+    return found | models_needed(bundle)
+
+
+def _provider(bundle: Bundle, ident: str, spec: Mapping[str, Any]) -> Iterator[Need]:
+    kind = str(spec.get("type", ""))
     if kind not in SUPPORTED_PROVIDERS:
         own = bundle.providers.get(ident)
         place = own.location if own else bundle.arena.location
@@ -68,7 +84,7 @@ def _scenario(bundle: Bundle, scenario: Scenario) -> Iterator[Need]:
     for place, what in _scenario_needs(bundle, scenario):
         yield place, f"{who}: {what} not supported yet"
     for check in (*(c for turn in scenario.turns for c in turn.assertions), *scenario.conversation_assertions):
-        yield from _check(bundle, who, check)
+        yield from _check(who, check)
     prompt = bundle.prompts.get(scenario.task_type)
     if prompt is not None:
         yield from _prompt(bundle, who, prompt)
@@ -93,8 +109,6 @@ def _scenario_needs(bundle: Bundle, scenario: Scenario) -> Iterator[Need]:
 
 
 def _turn(turn: Turn) -> Iterator[Need]:
-    if turn.role != "user":
-        yield turn.location, f"self-play turns (role '{turn.role}') are"
     for part in turn.parts:
         if part.type != "text":
             yield part.location, f"{part.type} parts are"
@@ -104,13 +118,11 @@ def _turn(turn: Turn) -> Iterator[Need]:
         yield turn.location, "client tools (consent_overrides) are"
 
 
-def _check(bundle: Bundle, who: str, check: Assertion) -> Iterator[Need]:
+def _check(who: str, check: Assertion) -> Iterator[Need]:
     from engine.checks import unsupported_check  # noqa: PLC0415 - only scenarios that have checks need them
 
     if reason := unsupported_check(check.check):
         yield check.location, f"{who}: cannot evaluate check '{check.check}': {reason}"
-    elif check.check == "pii_leakage" and bundle.arena.judges:
-        yield check.location, f"{who}: pii_leakage that asks a judge is not supported yet"
 
 
 def _prompt(bundle: Bundle, who: str, prompt: PromptConfig) -> Iterator[Need]:
@@ -118,11 +130,7 @@ def _prompt(bundle: Bundle, who: str, prompt: PromptConfig) -> Iterator[Need]:
 
     if prompt.fragments:
         yield prompt.location, f"{who}: prompt fragments are not supported yet"
-    if prompt.evals:
-        yield prompt.location, f"{who}: session evals of a prompt are not supported yet"
     for validator in prompt.validators:
-        if validator.enabled and validator.type == "pii_leakage" and bundle.arena.judges:
-            yield validator.location, f"{who}: pii_leakage that asks a judge is not supported yet"
         if validator.enabled and (reason := unsupported_check(validator.type)):
             yield validator.location, f"{who}: cannot apply guardrail '{validator.type}': {reason}"
     if any(pattern.startswith("mcp__") or pattern == "*" for pattern in prompt.allowed_tools) and "mcp_servers" in bundle.arena.uses:

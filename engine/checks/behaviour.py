@@ -5,8 +5,8 @@ from itertools import pairwise
 from engine.checks.evidence import Evaluate, Evidence, Outcome, ratio, verdict
 from engine.checks.params import Param, Values, number, one_of, text, texts
 from engine.checks.registry import CheckType
-
-_NO_STATE = "the conversation has no workflow state"
+from engine.checks.shown import listed, shown
+from engine.checks.workflow import trace_of
 
 
 def _directional(values: Values) -> Evaluate:
@@ -36,15 +36,18 @@ def _same_tools(expected: tuple[str, ...]) -> Evaluate:
         if not wanted:
             return Outcome(1.0, "no tools to compare with were given")
         called = sorted({record.name for record in evidence.calls})
-        explanation = f"called {', '.join(called) or 'no tool'}, expected {', '.join(wanted)}"
+        explanation = f"called {listed(called)}, expected {listed(wanted)}"
         return verdict(holds=called == wanted, explanation=explanation, value={"called": called})
 
     return evaluate
 
 
 def _same_state(expected: str) -> Evaluate:
-    def evaluate(_: Evidence) -> Outcome:
-        return Outcome(0.0, _NO_STATE) if expected else Outcome(1.0, "no state to compare with was given")
+    def evaluate(evidence: Evidence) -> Outcome:
+        if not expected:
+            return Outcome(1.0, "no state to compare with was given")
+        state = trace_of(evidence).state
+        return verdict(holds=state == expected, explanation=f"the state is {shown(state)}, {shown(expected)} wanted", value={"state": state})
 
     return evaluate
 
@@ -53,13 +56,17 @@ def _same_content(expected: str) -> Evaluate:
     def evaluate(evidence: Evidence) -> Outcome:
         if not expected:
             return Outcome(1.0, "no content to compare with was given")
-        same = evidence.reply == expected
-        return verdict(holds=same, explanation="the reply is the expected one" if same else "the reply differs from the expected one")
+        if evidence.reply == expected:
+            return Outcome(1.0, "the reply is the expected one")
+        place = next((place for place, pair in enumerate(zip(evidence.reply, expected, strict=False)) if pair[0] != pair[1]), None)
+        where = f"from character {place + 1} on" if place is not None else "by its length"
+        return Outcome(0.0, f"the reply {shown(evidence.reply)} differs {where} from the expected {shown(expected)}")
 
     return evaluate
 
 
 def _similar(baseline: str, threshold: float) -> Evaluate:
+    """Compare words. From the threshold on they are alike (the reference's threshold only shows in the explanation, so that nothing but the same words passes)."""
     wanted = set(baseline.lower().split())
 
     def evaluate(evidence: Evidence) -> Outcome:
@@ -67,8 +74,10 @@ def _similar(baseline: str, threshold: float) -> Evaluate:
             return Outcome(1.0, "no content to compare with was given")
         words = set(evidence.reply.lower().split())
         overlap = len(words & wanted) / len(words | wanted)
-        relation = "at least" if overlap >= threshold else "less than"
-        return Outcome(overlap, f"{overlap:.4g} of the words are shared, {relation} the threshold {threshold:g}", {"overlap": overlap})
+        alike = overlap >= threshold
+        relation = "at least" if alike else "less than"
+        explanation = f"{overlap:.4g} of the words are shared, {relation} the threshold {threshold:g}"
+        return Outcome(1.0 if alike else overlap, explanation, {"overlap": overlap})
 
     return evaluate
 
@@ -79,7 +88,7 @@ def _invariant_fields(values: Values) -> Evaluate:
     def evaluate(evidence: Evidence) -> Outcome:
         calls = [record.arguments for record in evidence.calls if record.name == tool]
         lost = [name for name in fields if any(name in before and name not in after for before, after in pairwise(calls))]
-        explanation = f"lost between calls of '{tool}': {', '.join(lost)}" if lost else f"no field was lost in {len(calls)} calls of '{tool}'"
+        explanation = f"lost between calls of {shown(tool)}: {listed(lost)}" if lost else f"no field was lost in {len(calls)} calls of {shown(tool)}"
         return Outcome(ratio(len(fields) - len(lost), len(fields)), explanation, {"lost": lost})
 
     return evaluate

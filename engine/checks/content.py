@@ -5,9 +5,10 @@
 
 from collections.abc import Callable, Sequence
 
-from engine.checks.evidence import Evaluate, Evidence, Outcome, ratio, verdict
+from engine.checks.evidence import Evaluate, Evidence, Outcome, ratio
 from engine.checks.params import Param, Values, flag, one_of, pattern, texts
 from engine.checks.registry import CheckType
+from engine.checks.shown import bare, listed, shown
 from engine.checks.words import find_banned, normal_words
 
 
@@ -22,7 +23,7 @@ def _contains(values: Values) -> Evaluate:
             return Outcome(0.0, "no patterns were given")
         if not missing:
             return Outcome(1.0, f"all {len(patterns)} patterns were found")
-        return Outcome(ratio(len(patterns) - len(missing), len(patterns)), f"not found: {quoted(missing)}", {"missing": missing})
+        return Outcome(ratio(len(patterns) - len(missing), len(patterns)), _not_found(missing, evidence.reply), {"missing": missing})
 
     return evaluate
 
@@ -36,8 +37,10 @@ def _contains_any(values: Values) -> Evaluate:
             text = fold(reply)
             for entry, lower in zip(values["patterns"], folded, strict=True):
                 if lower in text:
-                    return Outcome(1.0, f"found: '{entry}'", {"found": entry})
-        return Outcome(0.0, f"none of these was found: {quoted(values['patterns'])}")
+                    return Outcome(1.0, f"found: {shown(entry)}", {"found": entry})
+        return Outcome(
+            0.0, f"none of these was found: {listed(values['patterns'])} in {len(evidence.replies)} replies; the last is {shown(evidence.reply)}"
+        )
 
     return evaluate
 
@@ -50,7 +53,8 @@ def _content_excludes(values: Values) -> Evaluate:
         found = list(dict.fromkeys(word for reply in evidence.replies for word in find_banned(reply, words, whole=whole)))
         if not found:
             return Outcome(1.0, "none of the patterns was found")
-        return Outcome(0.0, f"found: {quoted(found)}", {"found": found})
+        guilty = next(reply for reply in evidence.replies if find_banned(reply, words, whole=whole))
+        return Outcome(0.0, f"found: {listed(found)} in {shown(guilty)}", {"found": found})
 
     return evaluate
 
@@ -60,7 +64,10 @@ def _regex(values: Values) -> Evaluate:
 
     def evaluate(evidence: Evidence) -> Outcome:
         matched = compiled.search(evidence.reply) is not None
-        return verdict(holds=matched == expected, explanation="the pattern matched" if matched else "the pattern did not match")
+        if matched == expected:
+            return Outcome(1.0, "the pattern matched" if matched else "the pattern did not match")
+        said = "matches" if matched else "does not match"
+        return Outcome(0.0, f"the pattern {shown(compiled.pattern)} {said} {shown(evidence.reply)}")
 
     return evaluate
 
@@ -69,10 +76,12 @@ def _folding(values: Values) -> Callable[[str], str]:
     return str if values["case_sensitive"] else str.lower
 
 
-def quoted(words: Sequence[str], limit: int = 10) -> str:
-    """Return the words quoted and separated by commas; of more than `limit`, the first ones and how many more."""
-    listed = ", ".join(f"'{word}'" for word in words[:limit])
-    return listed if len(words) <= limit else f"{listed} and {len(words) - limit} more"
+def _not_found(missing: Sequence[str], reply: str) -> str:
+    """Say what is missing where; of what a reader would find there, that only characters nobody sees make the difference."""
+    explanation = f"not found: {listed(missing)} in {shown(reply)}"
+    seen = bare(reply).lower()
+    alike = [entry for entry in missing if bare(entry).lower() in seen]
+    return f"{explanation}; {listed(alike)} would be found but for invisible or compatible characters" if alike else explanation
 
 
 _PATTERNS = Param("patterns", texts, required=True)

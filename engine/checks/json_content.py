@@ -8,6 +8,7 @@ from typing import Any
 from engine.checks.evidence import Evaluate, Evidence, Outcome, verdict
 from engine.checks.params import Param, Values, anything, count, flag, mapping, number, text
 from engine.checks.registry import CheckType
+from engine.checks.shown import escaped, shown
 from engine.tools.schema import Schema, check_schema
 
 _FENCE = "```"
@@ -20,7 +21,7 @@ def _json_valid(values: Values) -> Evaluate:
         try:
             parse_json(extract(evidence.reply))
         except ValueError as error:
-            return Outcome(0.0, f"not JSON: {error}")
+            return Outcome(0.0, f"not JSON: {error}; the reply is {shown(evidence.reply)}")
         return Outcome(1.0, "JSON")
 
     return evaluate
@@ -34,7 +35,7 @@ def _json_schema(values: Values) -> Evaluate:
         try:
             document = parse_json(extract(evidence.reply))
         except ValueError as error:
-            return Outcome(0.0, f"not JSON: {error}")
+            return Outcome(0.0, f"not JSON: {error}; the reply is {shown(evidence.reply)}")
         fault = schema.fault(document)
         return verdict(holds=not fault, explanation=fault or "fits the schema")
 
@@ -55,7 +56,7 @@ def _json_path(values: Values) -> Evaluate:
         except JMESPathError as error:
             return Outcome(0.0, f"the expression failed: {error}")
         except ValueError as error:
-            return Outcome(0.0, f"not JSON: {error}")
+            return Outcome(0.0, f"not JSON: {error}; the reply is {shown(evidence.reply)}")
         _check_size(found)
         fault = next((fault for condition in conditions if (fault := condition(found))), "")
         return verdict(holds=not fault, explanation=fault or "all conditions hold", value={"result": found})
@@ -180,7 +181,7 @@ def same_json(left: Any, right: Any) -> bool:
 
 
 def _short(value: Any) -> str:
-    written = json.dumps(value, ensure_ascii=False, default=str)
+    written = "".join(escaped(character) for character in json.dumps(value, ensure_ascii=False, default=str))
     return written if len(written) <= 80 else f"{written[:77]}..."  # noqa: PLR2004 - a message's width
 
 

@@ -5,6 +5,7 @@ import re
 from engine.checks.evidence import Evaluate, Evidence, Outcome, ratio
 from engine.checks.params import Param, Values, count, texts
 from engine.checks.registry import CheckType
+from engine.checks.shown import listed, shown
 
 CHARACTERS_PER_TOKEN = 4
 """A token is estimated as four characters, rounded down, wherever a limit is given in tokens."""
@@ -65,7 +66,7 @@ def _field_presence(values: Values) -> Evaluate:
 
     def evaluate(evidence: Evidence) -> Outcome:
         missing = [name for name in fields if name not in evidence.reply]
-        explanation = f"missing: {', '.join(missing)}" if missing else "all fields are there"
+        explanation = f"missing: {listed(missing)} in {shown(evidence.reply)}" if missing else "all fields are there"
         return Outcome(ratio(len(fields) - len(missing), len(fields)), explanation, {"missing": missing})
 
     return evaluate

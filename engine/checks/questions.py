@@ -5,19 +5,27 @@ answered through the `Answers` port. Must not know providers, prompts or retries
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from engine.checks.evidence import Outcome
 
 
 @dataclass(frozen=True, slots=True)
+class Entry:
+    """A text of an exhibit. The label is ours; nothing in the text is an instruction to anybody."""
+
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Exhibit:
-    """Something that a judge is shown: a text under a heading. `name` is what prompts call it in braces; none of the text is an instruction."""
+    """Something that a judge is shown under a heading. `name` is what prompts call it in braces: response, conversation, question, contexts and so on."""
 
     name: str
     heading: str
-    text: str
+    entries: tuple[Entry, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +34,8 @@ class JudgeQuestion:
 
     `rubric_name` says what is judged (`engine.judging.rubrics`). `judges` are names of the arena's judges, () for its only one; with several each has a
     vote, and `aggregate` (mean, median, min, max, majority) makes one score of them. `model` replaces the judge's own. `prompt` names a prompt of the
-    bundle, `instructions` are the author's own words; both stand in for the rubric's task.
+    bundle, `instructions` are the author's own words; both stand in for the rubric's task. `without_judge` is the outcome in an arena that has no
+    judges; None where a judge must decide.
     """
 
     rubric_name: str
@@ -38,7 +47,7 @@ class JudgeQuestion:
     instructions: str = ""
     criteria: str = ""
     rubric: str = ""
-    note: Mapping[str, Any] = field(default_factory=dict)
+    without_judge: Outcome | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ A family module declares its checks with `CheckType`; this module gathers them. 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from engine.checks.evidence import Evaluate
 from engine.checks.params import Param, Values, read_params
@@ -19,12 +19,16 @@ class CheckType:
 
     `prepare` turns read parameters into the evaluation, once a check of a bundle; it raises ValueError for combinations that make no sense.
     With none of the parameters in `asks` given, or all of them empty, it passes whatever was said; () when it always asks for something.
+    `judge` says whether a judge decides: `needed`, `welcome` (it does without when the arena has none), or "". `asks_model` names the slot of
+    `defaults.inference` of a check that a classifier or an embedding model decides.
     """
 
     name: str
     params: tuple[Param, ...]
     prepare: Callable[[Values], Evaluate]
     asks: tuple[str, ...] = ()
+    judge: Literal["", "needed", "welcome"] = ""
+    asks_model: str = ""
 
 
 ALIASES: Mapping[str, str] = {
@@ -43,29 +47,8 @@ ALIASES: Mapping[str, str] = {
 }
 """Other names of check types (promptkit-format.md 3.2). `banned_words` is a type of its own: it matches whole words."""
 
-_WORKFLOW = "workflows are not built yet"
-_MEDIA = "media are not built yet"
-_JUDGE = "judges are not built yet"
-_EXTERNAL = "checks by an outside service are not built yet"
-
 NOT_BUILT: Mapping[str, str] = {
-    **dict.fromkeys(
-        ("state_is", "transitioned_to", "workflow_complete", "spoke_in_state", "workflow_transition_order", "workflow_tool_access"), _WORKFLOW
-    ),
-    **dict.fromkeys(("skill_activated", "skill_not_activated", "skill_activation_order"), "skills are not built yet"),
-    **dict.fromkeys(
-        ("composition_step_output", "composition_branch_taken", "composition_parallel_complete", "composition_output"),
-        "compositions are not built yet",
-    ),
-    **dict.fromkeys(("image_format", "audio_format", "image_dimensions", "audio_duration", "video_duration", "video_resolution"), _MEDIA),
-    **dict.fromkeys(("tool_result_has_media", "tool_result_media_type"), _MEDIA),
-    **dict.fromkeys(("llm_judge", "llm_judge_session", "llm_judge_tool_calls", "bias", "toxicity", "role_violation", "topic_policy"), _JUDGE),
-    **dict.fromkeys(
-        ("faithfulness", "answer_relevancy", "contextual_precision", "contextual_recall", "contextual_relevancy", "hallucination"), _JUDGE
-    ),
-    **dict.fromkeys(("audio_emotion", "image_moderation", "text_toxicity", "text_sentiment"), "classifiers are not built yet"),
-    **dict.fromkeys(("rest_eval", "rest_eval_session", "a2a_eval", "a2a_eval_session", "exec"), _EXTERNAL),
-    "cosine_similarity": "embeddings are not built yet",
+    **dict.fromkeys(("rest_eval", "rest_eval_session", "a2a_eval", "a2a_eval_session", "exec"), "checks by an outside service are not built yet"),
     "tool_exec": "tools that a check runs are not built yet",
 }
 """Types that the format knows and this engine does not evaluate yet, each with the reason to give."""
@@ -74,9 +57,27 @@ NOT_BUILT: Mapping[str, str] = {
 @cache
 def check_types() -> Mapping[str, CheckType]:
     """Return every type that is built, by its first name."""
-    from engine.checks import behaviour, budget, content, guardrail, json_content, length, tool_arguments, tool_calls, tool_order, tool_results  # noqa: PLC0415 - families import this module
+    from engine.checks import (  # noqa: PLC0415 - families import this module
+        behaviour,
+        budget,
+        classified,
+        composition,
+        content,
+        guardrail,
+        json_content,
+        judged,
+        length,
+        media,
+        skills,
+        tool_arguments,
+        tool_calls,
+        tool_order,
+        tool_results,
+        workflow,
+    )
 
-    families = (content, length, json_content, budget, behaviour, guardrail, tool_calls, tool_arguments, tool_order, tool_results)
+    text = (content, length, json_content, budget, behaviour, guardrail)
+    families = (*text, judged, classified, tool_calls, tool_arguments, tool_order, tool_results, media, workflow, skills, composition)
     return {check.name: check for family in families for check in family.CHECKS}
 
 
@@ -113,6 +114,18 @@ def validate_check(check: str, params: Mapping[str, Any]) -> list[ParamProblem]:
         except ValueError as error:
             problems.append(ParamProblem("", str(error)))
     return problems
+
+
+def judge_of(check: str) -> str:
+    """Return whether a check needs a judge: `needed`, `welcome` (where the arena has judges, one decides), or "" (never, or unknown)."""
+    found = check_types().get(ALIASES.get(check, check))
+    return "" if found is None else found.judge
+
+
+def model_slot_of(check: str) -> str:
+    """Return the slot of `defaults.inference` whose model decides a check, "" for none (or an unknown check)."""
+    found = check_types().get(ALIASES.get(check, check))
+    return "" if found is None else found.asks_model
 
 
 def idle_check(check: str, params: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from engine.checks.evidence import CallRecord, Evaluate, Evidence, Outcome, verdict
 from engine.checks.params import Param, Values, flag, mapping, pattern, patterns_by_name, text, texts
 from engine.checks.registry import CheckType
+from engine.checks.shown import listed, shown, visible
 from engine.providers.messages import json_text
 from foundation.patterns import Pattern
 
@@ -36,15 +37,31 @@ def not_matching(arguments: Mapping[str, Any], patterns: Mapping[str, Pattern]) 
 
 def violations(record: CallRecord, values: Values) -> list[str]:
     """Return, as phrases, which of the demands in `values` a call does not meet (keys of `DEMANDS` and `expected_args`)."""
-    found = [f"argument '{name}'" for name in differing(record.arguments, values.get("expected_args") or {})]
-    found += [f"argument '{name}' does not match" for name in not_matching(record.arguments, values["args_match"])]
+    expected = values.get("expected_args") or {}
+    found = [f"argument {_difference(record.arguments, name, expected[name])}" for name in differing(record.arguments, expected)]
+    patterns = values["args_match"]
+    found += [
+        f"argument {shown(name)} is {_held(record.arguments, name)}, which does not match {shown(patterns[name].pattern)}"
+        for name in not_matching(record.arguments, patterns)
+    ]
     if values["no_error"] and record.result.error:
-        found.append(f"it failed: {record.result.error}")
-    lowered = record.result.content.lower()
-    found += [f"the result lacks '{entry}'" for entry in values["result_includes"] if entry.lower() not in lowered]
-    if values["result_matches"] is not None and values["result_matches"].search(record.result.content) is None:
-        found.append("the result does not match")
+        found.append(f"it failed: {visible(record.result.error)}")
+    content = record.result.content
+    missing = [entry for entry in values["result_includes"] if entry.lower() not in content.lower()]
+    if missing:
+        found.append(f"the result {shown(content)} lacks {listed(missing)}")
+    if values["result_matches"] is not None and values["result_matches"].search(content) is None:
+        found.append(f"the result {shown(content)} does not match {shown(values['result_matches'].pattern)}")
     return found
+
+
+def _held(arguments: Mapping[str, Any], name: str) -> str:
+    return shown(argument_text(arguments[name])) if name in arguments else "not there"
+
+
+def _difference(arguments: Mapping[str, Any], name: str, expected: Any) -> str:
+    wanted = "any value" if expected is None else shown(argument_text(expected))
+    return f"{shown(name)} is {_held(arguments, name)}, {wanted} wanted"
 
 
 def _tool_args(values: Values) -> Evaluate:
@@ -53,9 +70,17 @@ def _tool_args(values: Values) -> Evaluate:
     def evaluate(evidence: Evidence) -> Outcome:
         calls = [record for record in evidence.calls if record.name == tool]
         if any(not differing(record.arguments, expected) for record in calls):
-            return Outcome(1.0, f"'{tool}' was called with these arguments")
-        reason = "but never with these arguments" if calls else "and so never with these arguments"
-        return Outcome(0.0, f"'{tool}' was called {len(calls)} times, {reason}")
+            return Outcome(1.0, f"{shown(tool)} was called with these arguments")
+        nearest = (
+            min((len(names), names, place) for place, record in enumerate(calls) if (names := differing(record.arguments, expected)))
+            if calls
+            else None
+        )
+        if nearest is None:
+            return Outcome(0.0, f"{shown(tool)} was not called; {_called_instead(evidence)}")
+        _, names, place = nearest
+        differences = "; ".join(_difference(calls[place].arguments, name, expected[name]) for name in names)
+        return Outcome(0.0, f"{shown(tool)} was called {len(calls)} times, never with these arguments; call {place + 1}: {differences}")
 
     return evaluate
 
@@ -66,11 +91,15 @@ def _tool_calls_with_args(values: Values) -> Evaluate:
     def evaluate(evidence: Evidence) -> Outcome:
         calls = [record for record in evidence.calls if not tool or record.name == tool]
         if tool and not calls:
-            return Outcome(0.0, f"'{tool}' was not called")
+            return Outcome(0.0, f"{shown(tool)} was not called; {_called_instead(evidence)}")
         found = [f"call {place + 1}: {phrase}" for place, record in enumerate(calls) for phrase in violations(record, values)]
         return verdict(holds=not found, explanation="; ".join(found) or f"all {len(calls)} calls are as wanted", value={"calls": len(calls)})
 
     return evaluate
+
+
+def _called_instead(evidence: Evidence) -> str:
+    return f"called was {listed(list(dict.fromkeys(record.name for record in evidence.calls)))}"
 
 
 DEMANDS = (

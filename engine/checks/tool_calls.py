@@ -6,6 +6,7 @@ from collections.abc import Callable
 from engine.checks.evidence import CallRecord, Evaluate, Evidence, Outcome, ratio, verdict
 from engine.checks.params import Param, Values, count, flag, mapping, names, number, text, texts, whole
 from engine.checks.registry import CheckType
+from engine.checks.shown import listed, visible
 from engine.checks.tool_arguments import differing
 
 
@@ -31,8 +32,8 @@ def _called(values: Values, tally: Callable[[Evidence], Counter[str]]) -> Evalua
         if not wanted:
             return Outcome(0.0, "no tools were given")
         calls = tally(evidence)
-        missing = [f"{name} (called {calls[name]} times, at least {least} wanted)" for name in wanted if calls[name] < least]
-        over = [f"{name} (called {calls[name]} times, at most {most} allowed)" for name in wanted if 0 <= most < calls[name]]
+        missing = [f"{visible(name)} (called {calls[name]} times, at least {least} wanted)" for name in wanted if calls[name] < least]
+        over = [f"{visible(name)} (called {calls[name]} times, at most {most} allowed)" for name in wanted if 0 <= most < calls[name]]
         explanation = "; ".join((*over, *missing)) or "all tools were called as wanted"
         return Outcome(
             0.0 if over else ratio(len(wanted) - len(missing), len(wanted)), explanation, {"calls": {name: calls[name] for name in wanted}}
@@ -47,7 +48,7 @@ def _tools_not_called(values: Values) -> Evaluate:
     def evaluate(evidence: Evidence) -> Outcome:
         called = sorted({record.name for record in evidence.calls if record.name in forbidden})
         return verdict(
-            holds=not called, explanation=f"called: {', '.join(called)}" if called else "none of the tools was called", value={"called": called}
+            holds=not called, explanation=f"called: {listed(called)}" if called else "none of the tools was called", value={"called": called}
         )
 
     return evaluate
@@ -99,7 +100,11 @@ def _no_tool_errors(values: Values) -> Evaluate:
     tools = values["tools"]
 
     def evaluate(evidence: Evidence) -> Outcome:
-        bad = [f"{record.name}: {record.result.error}" for record in evidence.calls if record.result.error and (not tools or record.name in tools)]
+        bad = [
+            f"{visible(record.name)}: {visible(record.result.error)}"
+            for record in evidence.calls
+            if record.result.error and (not tools or record.name in tools)
+        ]
         return verdict(holds=not bad, explanation="; ".join(bad) or "no tool call failed", value={"errors": len(bad)})
 
     return evaluate
@@ -111,7 +116,7 @@ def _agent_invoked(values: Values) -> Evaluate:
     def evaluate(evidence: Evidence) -> Outcome:
         called = {record.name for record in evidence.calls}
         missing = [agent for agent in agents if agent not in called]
-        explanation = f"not invoked: {', '.join(missing)}" if missing else "all agents were invoked"
+        explanation = f"not invoked: {listed(missing)}" if missing else "all agents were invoked"
         return Outcome(ratio(len(agents) - len(missing), len(agents)), explanation)
 
     return evaluate

@@ -6,6 +6,7 @@ from itertools import groupby
 from engine.checks.evidence import Evaluate, Evidence, Outcome, ratio, verdict
 from engine.checks.params import Param, Values, count, objects, text, texts
 from engine.checks.registry import CheckType
+from engine.checks.shown import listed, shown
 from engine.checks.tool_arguments import DEMANDS, violations
 
 
@@ -23,7 +24,10 @@ def _sequence(values: Values) -> Evaluate:
 
     def evaluate(evidence: Evidence) -> Outcome:
         matched = subsequence_length([record.name for record in evidence.calls], wanted)
-        explanation = "called in this order" if matched == len(wanted) else f"'{wanted[matched]}' was not called after the first {matched} steps"
+        explanation = "called in this order"
+        if matched < len(wanted):
+            names = [record.name for record in evidence.calls]
+            explanation = f"{shown(wanted[matched])} was not called after the first {matched} steps; called was {listed(names)}"
         return Outcome(ratio(matched, len(wanted)), explanation, {"matched": matched})
 
     return evaluate
@@ -39,9 +43,9 @@ def _chain(values: Values) -> Evaluate:
                 continue
             faults = violations(record, steps[done])
             if faults:
-                return Outcome(ratio(done, len(steps)), f"step {done + 1} ('{record.name}'): {'; '.join(faults)}", {"completed": done})
+                return Outcome(ratio(done, len(steps)), f"step {done + 1} ({shown(record.name)}): {'; '.join(faults)}", {"completed": done})
             done += 1
-        explanation = "all steps were taken" if done == len(steps) else f"step {done + 1} ('{steps[done]['tool']}') was not taken"
+        explanation = "all steps were taken" if done == len(steps) else f"step {done + 1} ({shown(steps[done]['tool'])}) was not taken"
         return Outcome(ratio(done, len(steps)), explanation, {"completed": done})
 
     return evaluate
@@ -52,7 +56,7 @@ def _no_repeat(values: Values) -> Evaluate:
 
     def evaluate(evidence: Evidence) -> Outcome:
         runs = [(name, len(list(group))) for name, group in groupby(record.name for record in evidence.calls)]
-        bad = [f"'{name}' {length} times in a row" for name, length in runs if length > most and (not tools or name in tools)]
+        bad = [f"{shown(name)} {length} times in a row" for name, length in runs if length > most and (not tools or name in tools)]
         return verdict(holds=not bad, explanation=f"called {', '.join(bad)}" if bad else "no tool was repeated")
 
     return evaluate

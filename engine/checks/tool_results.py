@@ -5,6 +5,7 @@ from collections.abc import Callable
 from engine.checks.evidence import CallRecord, Evaluate, Evidence, Outcome, verdict
 from engine.checks.params import Param, Values, count, pattern, text, texts
 from engine.checks.registry import CheckType
+from engine.checks.shown import listed, shown
 
 
 def _includes(values: Values) -> Evaluate:
@@ -14,20 +15,24 @@ def _includes(values: Values) -> Evaluate:
         lowered = record.result.content.lower()
         return all(entry in lowered for entry in folded)
 
-    return _occurrences(values, holds)
+    return _occurrences(values, holds, listed(values["patterns"]))
 
 
 def _matches(values: Values) -> Evaluate:
     compiled = values["pattern"]
-    return _occurrences(values, lambda record: compiled.search(record.result.content) is not None)
+    return _occurrences(values, lambda record: compiled.search(record.result.content) is not None, shown(compiled.pattern))
 
 
-def _occurrences(values: Values, holds: Callable[[CallRecord], bool]) -> Evaluate:
+def _occurrences(values: Values, holds: Callable[[CallRecord], bool], wanted: str) -> Evaluate:
     tool, least = values["tool"], values["occurrence"]
 
     def evaluate(evidence: Evidence) -> Outcome:
-        found = sum(1 for record in evidence.calls if (not tool or record.name == tool) and holds(record))
-        return verdict(holds=found >= least, explanation=f"{found} results are as wanted, at least {least} needed", value={"matching": found})
+        results = [record for record in evidence.calls if not tool or record.name == tool]
+        found = sum(map(holds, results))
+        explanation = f"{found} results are as wanted, at least {least} needed"
+        if found < least:
+            explanation += f": {wanted} wanted in {listed([record.result.content for record in results])}"
+        return verdict(holds=found >= least, explanation=explanation, value={"matching": found})
 
     return evaluate
 
@@ -36,8 +41,10 @@ def _agent_response(values: Values) -> Evaluate:
     agent, wanted = values["agent"], values["contains"]
 
     def evaluate(evidence: Evidence) -> Outcome:
-        found = any(record.name == agent and wanted in record.result.content for record in evidence.calls)
-        return verdict(holds=found, explanation=f"{'an' if found else 'no'} answer of '{agent}' contains the text")
+        answers = [record.result.content for record in evidence.calls if record.name == agent]
+        if any(wanted in answer for answer in answers):
+            return Outcome(1.0, f"an answer of {shown(agent)} contains the text")
+        return Outcome(0.0, f"{shown(agent)} answered {listed(answers)}, {shown(wanted)} wanted")
 
     return evaluate
 

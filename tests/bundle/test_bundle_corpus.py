@@ -107,17 +107,7 @@ def test_override_makes_scenarios_runnable(corpus: Path, name: str, mock: str | 
             id="live tools",
         ),
         pytest.param(
-            "llm-judge",
-            "scenarios/helpfulness.yaml:17: cannot run scenario 'helpfulness': cannot evaluate check 'llm_judge': judges are not built yet",
-            id="judges",
-        ),
-        pytest.param(
             "mcp-filesystem-test", "config.arena.yaml:11: cannot run scenario 'error-recovery': MCP servers are not supported yet", id="MCP"
-        ),
-        pytest.param(
-            "multimodal-tool-results",
-            "scenarios/chart-generation.scenario.yaml:20: cannot run scenario 'chart-generation': cannot evaluate check 'tool_result_has_media': media are not built yet",
-            id="media",
         ),
     ],
 )

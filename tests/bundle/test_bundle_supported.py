@@ -41,9 +41,6 @@ A, C, S = "config.arena.yaml", "prompts/assistant.yaml", "scenarios/hello.yaml"
         pytest.param({A: ARENA + "  a2a_agents: [{name: a}]\n"}, f"{A}:7: {WHO}A2A agents are not supported yet", id="A2A"),
         pytest.param({A: ARENA + "  skills: [{dir: skills}]\n"}, f"{A}:7: {WHO}skills are not supported yet", id="skills"),
         pytest.param({A: ARENA + "  pack_file: pack.json\n"}, f"{A}:7: {WHO}compiled packs are not supported yet", id="pack_file"),
-        pytest.param(
-            {A: ARENA + "  pack_evals: [{type: contains}]\n"}, f"{A}:7: {WHO}session evals (pack_evals) are not supported yet", id="pack_evals"
-        ),
         pytest.param({A: ARENA + "  runtime: {hooks: {}}\n"}, f"{A}:7: {WHO}hooks and other runtime settings are not supported yet", id="hooks"),
         pytest.param({A: ARENA + "  state_store: {type: redis}\n"}, f"{A}:7: {WHO}the state store 'redis' is not supported yet", id="state store"),
         pytest.param(
@@ -64,12 +61,17 @@ A, C, S = "config.arena.yaml", "prompts/assistant.yaml", "scenarios/hello.yaml"
         ),
         pytest.param({C: PROMPT + "  fragments: [{name: f}]\n"}, f"{C}:2: {WHO}prompt fragments are not supported yet", id="fragments"),
         pytest.param(
-            {C: PROMPT + "  evals: [{type: contains}]\n"}, f"{C}:2: {WHO}session evals of a prompt are not supported yet", id="evals of a prompt"
+            {C: PROMPT + "  validators: [{type: rest_eval}]\n"},
+            f"{C}:6: {WHO}cannot apply guardrail 'rest_eval': checks by an outside service are not built yet",
+            id="a guardrail by an outside service",
         ),
         pytest.param(
-            {C: PROMPT + "  validators: [{type: toxicity}]\n"},
-            f"{C}:6: {WHO}cannot apply guardrail 'toxicity': judges are not built yet",
-            id="a guardrail that needs a judge",
+            {
+                A: ARENA + "  judges: [{name: j, provider: vendor}]\n  provider_specs: {vendor: {type: gemini}}\n",
+                C: PROMPT + "  validators: [{type: toxicity}]\n",
+            },
+            f"{A}:8: cannot run with provider 'vendor': providers of type gemini are not supported yet (--mock-provider replaces them)",
+            id="a judge by a vendor that is not built",
         ),
         pytest.param(
             {C: PROMPT + "  allowed_tools: [t]\n", A: ARENA + f"  tool_specs: {{t: {TOOL}mode: exec}}}}\n"},

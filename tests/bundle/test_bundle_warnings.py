@@ -133,7 +133,6 @@ def test_no_effect_is_a_warning(write: Write, changes: dict[str, str], warning: 
         pytest.param({C: PROMPT + "  system_template: x\n  variables: [{name: a, validation: {}}]\n"}, f"{C}:6", id="validation of a variable"),
         pytest.param({P: PROVIDER + "  base_url: https://a.example\n"}, f"{P}:5", id="an address of a mock"),
         pytest.param({**WITH_TOOL, T: TOOL + "  http: {url: https://a.example}\n"}, f"{T}:2", id="http of a mock tool"),
-        pytest.param({A: ARENA + "  defaults: {inference: {embedder: e}}\n"}, f"{A}:7", id="inference"),
     ],
 )
 def test_documentation_is_a_note(write: Write, changes: dict[str, str], note: str) -> None:

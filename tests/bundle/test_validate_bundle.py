@@ -36,7 +36,7 @@ def test_missing_bundle(tmp_path: Path) -> None:
 def test_errors_warnings_and_notes(write: Write) -> None:
     """Errors, keys without effect and what is not built come together, by file and line."""
     provider = "kind: Provider\nmetadata: {name: mock}\nspec:\n  type: openai\n  rate_limit: {rps: 1, burst: 1}\n"
-    scenario = "kind: Scenario\nmetadata: {name: hello}\nspec:\n  task_type: assistant\n  mode: x\n  turns: [{role: user, content: Hello, assertions: [{type: llm_judge}]}]\n"
+    scenario = "kind: Scenario\nmetadata: {name: hello}\nspec:\n  task_type: assistant\n  mode: x\n  turns: [{role: user, content: Hello, assertions: [{type: rest_eval}]}]\n"
     problems = validate_bundle(
         write({"config.arena.yaml": ARENA + "  deploy: {provider: x}\n", "providers/mock.yaml": provider, "scenarios/hello.yaml": scenario})
     )

@@ -7,6 +7,7 @@ import pytest
 
 from engine.checks import prepare_check, validate_check
 from engine.checks.evidence import CallRecord, Evidence, Outcome
+from engine.checks.questions import JudgeQuestion
 from engine.items import Usage
 from engine.providers.messages import ToolCall, ToolResult, Validation
 
@@ -16,7 +17,7 @@ Called = Callable[..., CallRecord]
 
 @pytest.fixture
 def ask() -> Ask:
-    """Evaluate a check with parameters that are right; `replies` default to the one `reply`."""
+    """Evaluate a check with parameters that are right, in an arena without judges; `replies` default to the one `reply`."""
 
     def evaluate(
         check: str,
@@ -30,6 +31,8 @@ def ask() -> Ask:
         assert validate_check(check, params) == []
         said = [reply] if replies is None else list(replies)
         outcome = prepare_check(check, params)(Evidence(reply=said[-1] if said else "", replies=said, calls=calls, **more))
+        if isinstance(outcome, JudgeQuestion) and outcome.without_judge is not None:
+            return outcome.without_judge
         assert isinstance(outcome, Outcome)
         return outcome
 

@@ -55,7 +55,7 @@ def test_a_wrong_check_is_described(check: str, params: dict[str, Any], key: str
         pytest.param("guardrail_triggered", {"validator": "length"}, id="validator for validator_type"),
         pytest.param("json_path", {"jmespath_expression": "a", "expected": None}, id="an expected null"),
         pytest.param("contains", {"patterns": ["a"], "message": "because", "min_score": 0.5, "max_score": 1}, id="keys of the wrapper and the entry"),
-        pytest.param("llm_judge", {"anything": 1}, id="a check that is not built keeps its parameters"),
+        pytest.param("rest_eval", {"anything": 1}, id="a check that is not built keeps its parameters"),
     ],
 )
 def test_what_the_format_allows_is_allowed(check: str, params: dict[str, Any]) -> None:
@@ -74,7 +74,7 @@ def test_what_the_format_allows_is_allowed(check: str, params: dict[str, Any]) -
         pytest.param("max_sentences", {}, True, id="a measurement"),
         pytest.param("outcome_equivalent", {"metric": "tool_calls"}, True, id="nothing to compare with"),
         pytest.param("contains", {"patterns": []}, False, id="a check that can only fail"),
-        pytest.param("llm_judge", {}, False, id="a check that is not built"),
+        pytest.param("rest_eval", {}, False, id="a check that is not built"),
     ],
 )
 def test_a_check_that_can_only_pass(check: str, params: dict[str, Any], *, idle: bool) -> None:
@@ -90,4 +90,4 @@ def test_types_are_built_or_refused_by_reason() -> None:
     assert all(unsupported_check(name) for name in NOT_BUILT)
     assert not any(unsupported_check(name) for name in check_types())
     assert "assertion" in known_types()
-    assert unsupported_check("llm_judge_conversation") == "judges are not built yet"
+    assert unsupported_check("tool_exec") == "tools that a check runs are not built yet"
