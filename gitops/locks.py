@@ -1,8 +1,8 @@
 """The lock of one bare repository: shared by pushes and writers of refs, exclusive for what moves packs or the repository itself.
 
-Owns `<repository>/arena.lock` and its flock. A push hands its descriptor to receive-pack, so that the lock outlives a killed server for as long as
-the git process does: whoever holds it exclusively knows that nobody writes, and that every half-written file is a leftover. Must not know what is done
-under the lock.
+Owns `<repository>/arena.lock` and its flock, which NFS carries to the other machines of a shared volume (ADR 0014). A push hands its descriptor to
+receive-pack, so that the lock outlives a killed server for as long as the git process does: whoever holds it exclusively knows that nobody writes, and
+that every half-written file is a leftover. Whoever gets the lock sees the repository as the last holder left it. Must not know what is done under it.
 """
 
 import fcntl
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from foundation.clock import Clock
 from gitops.errors import UnknownProject
+from gitops.freshness import is_gone, look_at, look_at_repository
 
 LOCK_NAME = "arena.lock"
 POLL_S = 0.02
@@ -44,24 +45,31 @@ async def acquire(repository: Path, clock: Clock, *, exclusive: bool, wait_s: fl
 
 
 def _try(path: Path, *, exclusive: bool) -> RepositoryLock | None:
+    look_at(path.parent.parent)
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise UnknownProject(f"cannot find repository '{path.parent.stem}': it does not exist") from error
+    except OSError as error:
+        if is_gone(error):
+            raise UnknownProject(f"cannot find repository '{path.parent.stem}': it does not exist") from error
+        raise
+    lock = RepositoryLock(descriptor)
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
         # The repository may have been moved or removed between the open and the lock: then this file guards nothing any more.
+        look_at_repository(path.parent)
         held, named = os.fstat(descriptor), path.stat()
     except BlockingIOError:
-        os.close(descriptor)
+        lock.close()
         return None
-    except FileNotFoundError as error:
-        os.close(descriptor)
-        raise UnknownProject(f"cannot find repository '{path.parent.stem}': it was just moved or removed") from error
+    except OSError as error:
+        lock.close()
+        if is_gone(error):
+            raise UnknownProject(f"cannot find repository '{path.parent.stem}': it was just moved or removed") from error
+        raise
     except BaseException:
-        os.close(descriptor)
+        lock.close()
         raise
     if (held.st_dev, held.st_ino) != (named.st_dev, named.st_ino):
-        os.close(descriptor)
+        lock.close()
         return None
-    return RepositoryLock(descriptor)
+    return lock

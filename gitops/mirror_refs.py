@@ -13,6 +13,7 @@ from typing import Literal
 
 from dulwich.refs import Ref, check_ref_format
 
+from gitops.freshness import look_at_repository
 from gitops.refs import ref_name_problem
 
 ChangeKind = Literal["created", "deleted", "advanced", "forced", "moved-tag", "renamed", "default-moved"]
@@ -53,6 +54,7 @@ def read_refs(repository: Path) -> MirrorRefs:
     Raises:
         OSError: a file is there and cannot be read.
     """
+    look_at_repository(repository)
     found = dict(_packed(repository / "packed-refs"))
     for folder in ("refs/heads", "refs/tags"):
         found.update(_loose(repository, folder))
@@ -126,7 +128,8 @@ def _loose(repository: Path, folder: str) -> Iterator[tuple[str, str]]:
     for directory, _, files in os.walk(repository / folder):
         inner = directory[len(str(repository)) + 1 :]
         for file in files:
-            if not file.endswith(".lock"):
+            # `.nfs…` is a removed file that somebody on this machine has open; no ref's name begins so.
+            if not file.endswith(".lock") and not file.startswith("."):
                 target = _text(Path(directory, file)).strip()
                 if _OBJECT_ID.fullmatch(target):
                     yield f"{inner}/{file}", target

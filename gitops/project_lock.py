@@ -1,6 +1,7 @@
-"""One lock a project, over tasks of this process and over processes.
+"""One lock a project, over tasks of this process, over processes and, where the volume carries flock, over machines.
 
-Owns the lock file and how to wait for it without holding a thread. A killed holder's lock is free at once. Must not know what it protects.
+Owns the lock file and how to wait for it without holding a thread. A killed holder's lock is free at once, that of a machine which died when its lease
+on the volume ends. Must not know what it protects.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from weakref import WeakValueDictionary
 
 from foundation.clock import Clock
 from gitops.errors import RepositoryBusy
+from gitops.freshness import is_gone, look_at
 
 _FIRST_WAIT_S = 0.002
 _LONGEST_WAIT_S = 0.05
@@ -68,10 +70,13 @@ class LockFile:
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            look_at(self._path.parent.parent)
+            look_at(self._path.parent)
             if os.stat(self._path).st_ino == os.fstat(descriptor).st_ino:  # noqa: PTH116 - beside fstat
                 self._descriptor, descriptor = descriptor, -1
-        except (BlockingIOError, FileNotFoundError):
-            pass
+        except OSError as error:
+            if not isinstance(error, BlockingIOError) and not is_gone(error):
+                raise
         finally:
             if descriptor >= 0:
                 os.close(descriptor)

@@ -30,6 +30,9 @@ from gitops.serving import Access, ServerLimits
 
 log = structlog.get_logger(__name__)
 
+# What git says of the lock file of a ref that lies there: of a push through another replica, or of one that died.
+_STALE_LOCK = ".lock': File exists"
+
 OnChange = Callable[[ProjectKey], Awaitable[None]]
 
 
@@ -124,6 +127,8 @@ class Pushes:
             log.warning("push failed", project=str(incoming.access.project), status=status, stderr=process.errors)
             if not exchange.started and incoming.request.has_side_band:
                 raise GitFailed("cannot take the push: git ended without a report", stderr=process.errors, status=status)
+        if any(_STALE_LOCK in line for line in watched.said):
+            self.repositories.suspect(incoming.access.project)
         words, unpack = explain_report(fates, watched.said, incoming.access.policy)
         return watched.finish(words=words, unpack=unpack)
 

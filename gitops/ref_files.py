@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from gitops.freshness import look_at
+
 _DEEPEST_SYMBOLIC = 5  # git: SYMREF_MAXDEPTH
 _LONGEST_BYTES = 4096
 _OBJECT_IDS = {digits: re.compile(rb"(?!0+\b)([0-9a-fA-F]{%d})(?:\s|\Z)" % digits) for digits in (40, 64)}
@@ -39,6 +41,7 @@ def read_ref(repository: Path, name: str, *, digits: int, may_follow: Callable[[
 
 
 def _loose(path: Path) -> bytes | None:
+    look_at(path.parent)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:

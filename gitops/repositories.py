@@ -25,10 +25,11 @@ from dulwich.repo import Repo
 
 from foundation.clock import Clock
 from foundation.crash import crash_point
-from foundation.files import sync_directory
+from foundation.files import sync_directory, write_file
 from gitops import inspection, maintenance, seeding
 from gitops.content import ContentVolume, ProjectKey
 from gitops.errors import GitFailed, RepositoryBusy, RepositoryExists, SeedFailed, StorageFailed, UnknownProject, UnsafeName
+from gitops.freshness import look_at_repository
 from gitops.inspection import CommitSummary, RefSummary
 from gitops.locks import RepositoryLock, acquire
 from gitops.processes import GitCommand, run_git
@@ -48,7 +49,11 @@ log = structlog.get_logger(__name__)
 
 
 class Repositories:
-    """The hosted repositories of one content volume. Safe to use from several tasks and, by flock, from several processes."""
+    """The hosted repositories of one content volume.
+
+    Safe to use from several tasks and, by flock, from several processes and machines (ADR 0014). Nothing is remembered of a repository that somebody
+    else may change: each method sees what was on the volume when it was called, or later.
+    """
 
     def __init__(self, volume: ContentVolume, clock: Clock) -> None:
         self.volume = volume
@@ -76,8 +81,8 @@ class Repositories:
 
     async def exists(self, project: ProjectKey) -> bool:
         """Say whether the project has a repository."""
-        head = self.volume.repository(project) / "HEAD"
-        return await self._in_thread(head.is_file)
+        path = self.volume.repository(project)
+        return await self._in_thread(lambda: _is_there(path))
 
     async def seed(self, project: ProjectKey, files: Mapping[str, bytes], *, author: str, time: datetime = seeding.SEED_TIME) -> str:
         """Make the first commit from `files` unless main exists; return main's commit either way.
@@ -94,9 +99,14 @@ class Repositories:
 
     async def head(self, project: ProjectKey) -> str | None:
         """Return the commit of main; None before the first push."""
-        file = self.volume.repository(project) / "refs" / "heads" / "main"
+        path = self.volume.repository(project)
+
+        def read() -> str | None:
+            look_at_repository(path)
+            return seeding.read_ref_file(path / "refs" / "heads" / "main")
+
         # Until a ref is packed it is a file, and opening a repository costs ten times what reading that does.
-        return await self._in_thread(lambda: seeding.read_ref_file(file)) or await self._read(project, "read the head of", seeding.read_main)
+        return await self._in_thread(read) or await self._read(project, "read the head of", seeding.read_main)
 
     async def resolve(self, project: ProjectKey, ref: str) -> ResolvedRef:
         """Return what a branch, tag, full ref or full SHA names.
@@ -251,11 +261,15 @@ class Repositories:
         await self._move(project, trash)
         await self._in_thread(lambda: shutil.rmtree(trash, ignore_errors=True))
 
+    def suspect(self, project: ProjectKey) -> None:
+        """Have the next push look for leftovers again: one was in the way, of a process that this one has not seen die."""
+        self._swept.discard(self.volume.repository(project))
+
     def pushing(self, project: ProjectKey) -> AbstractAsyncContextManager[RepositoryLock]:
         """Hold the repository against maintain, retain, adopt and remove.
 
-        The lock's descriptor may be handed to a process, which then holds the repository for as long as it lives. The first push of this process
-        removes what killed ones left behind, so that a stale `main.lock` refuses nobody.
+        The lock's descriptor may be handed to a process, which then holds the repository for as long as it lives. The first push of this process, and
+        the first after `suspect`, removes what killed ones left behind, so that a stale `main.lock` refuses nobody for long.
 
         Raises:
             UnknownProject: there is no repository.
@@ -339,6 +353,7 @@ class Repositories:
 
 
 def _publish(scratch: Path, path: Path) -> None:
+    write_file(scratch / maintenance.PACKED_REFS, maintenance.NO_PACKED_REFS)
     for inner in (scratch / "refs", scratch / "objects", scratch):
         sync_directory(inner)
     crash_point("create.prepared")
@@ -346,13 +361,18 @@ def _publish(scratch: Path, path: Path) -> None:
         scratch.rename(path)
     except OSError:
         # A rename onto a directory that is not empty fails: the repository that somebody else made meanwhile stays.
-        if not (path / "HEAD").is_file():
+        if not _is_there(path):
             raise
     sync_directory(path.parent)
 
 
+def _is_there(path: Path) -> bool:
+    look_at_repository(path)
+    return (path / "HEAD").is_file()
+
+
 def _open(path: Path, project: ProjectKey) -> Repo:
-    if not (path / "HEAD").is_file():
+    if not _is_there(path):
         raise UnknownProject(f"cannot find repository '{project}': it does not exist")
     try:
         # Told that it is bare, dulwich asks neither the environment nor the parent directories.

@@ -14,6 +14,7 @@ from pathlib import Path
 from foundation.crash import crash_point
 from foundation.files import TEMPORARY_PREFIX, sync_directory
 from gitops.content import is_full_commit
+from gitops.freshness import look_at
 from gitops.snapshot_disk import remove_tree, set_aside
 from gitops.snapshot_manifest import ManifestHeader, StoredEntry, read_header, read_manifest, read_outline
 from gitops.tree_rules import Kind
@@ -43,6 +44,8 @@ class SnapshotStore:
 
         Reads two lines and looks at the directories, at no file.
         """
+        look_at(self.versions)
+        look_at(self._manifests)
         outline = read_outline(self.manifest(commit))
         if outline is None or outline.header.commit != commit or not outline.fits(self.snapshot(commit)):
             return None
