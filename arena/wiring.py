@@ -34,6 +34,7 @@ from arena.signals import stop_on_signals
 from engine import worker_settings
 from engine.queue.embedded import EmbeddedServer
 from engine.queue.redis import RedisWorkQueue
+from engine.queue.urls import without_credentials
 from engine.version import ENGINE_VERSION
 from foundation.clock import Clock, SystemClock
 from gitops.content import ContentVolume
@@ -125,7 +126,9 @@ class LocalArena:
             ),
             stopping,
         )
-        processes = Processes(self._state.processes, Spare((sys.executable, "-m", "arena", "worker"), process_environment()))
+        # Not our own address of the queue: what a process was started with can be read for as long as it lives.
+        inherited = {name: value for name, value in process_environment().items() if name != worker_settings.REDIS_URL}
+        processes = Processes(self._state.processes, Spare((sys.executable, "-m", "arena", "worker"), inherited))
         runner = JobRunner(parts.cluster, processes, self._host(parts.queue_url), self._clock)
         world = RunWorld(
             repositories,
@@ -137,6 +140,7 @@ class LocalArena:
             image=f"arena:{ENGINE_VERSION}",
             installation=self._state.installation(),
             max_workers=self._settings.max_workers,
+            users=parts.queue.users(without_credentials(parts.queue_url)),
         )
         duties = [self._control_plane(parts, world).run, runner.run]
         duties += [Sweep(parts.cluster, world, self._clock).run, LogSweep(parts.cluster, self._state.logs, self._clock).run]

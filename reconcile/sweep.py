@@ -1,4 +1,4 @@
-"""What runs left behind that no deletion will take along: keys, directories and keep-refs of uids that are gone.
+"""What runs left behind that no deletion will take along: keys, users of the queue, directories and keep-refs of uids that are gone.
 
 A finalizer normally does this work. It does not when an object was removed by force, or while the queue was down. Only what carries this
 installation's id is touched, and only after it has been without a run for an hour without interruption.
@@ -67,10 +67,13 @@ class Sweep:
         return [*await self._keys(), *await self._directories(), *await self._refs()]
 
     async def _keys(self) -> list[_Leftover]:
-        queue = self._world.queue
+        queue, users = self._world.queue, self._world.users
+        found: list[_Leftover] = []
         with contextlib.suppress(QueueUnavailable):
-            return [_Leftover(uid, f"queue keys of {uid}", _call(queue.drop, RunUID(uid))) for uid in await queue.runs()]
-        return []
+            found += [_Leftover(uid, f"queue keys of {uid}", _call(queue.drop, RunUID(uid))) for uid in await queue.runs()]
+            if users is not None:
+                found += [_Leftover(uid, f"queue user of {uid}", _call(users.drop, RunUID(uid))) for uid in await users.runs()]
+        return found
 
     async def _directories(self) -> list[_Leftover]:
         owned = await asyncio.to_thread(self._owned_directories)

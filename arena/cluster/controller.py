@@ -21,6 +21,7 @@ from arena.http_protocol import BoundedProtocol
 from arena.listening import listen
 from arena.reconcilers import reconcilers_of
 from engine.queue.redis import RedisWorkQueue
+from engine.queue.urls import without_credentials
 from foundation.clock import Clock, SystemClock
 from gitops.content import ContentVolume
 from gitops.mirrors import Mirrors
@@ -113,7 +114,9 @@ class ControllerProcess:
             image=settings.image,
             installation=installation,
             max_workers=settings.max_workers,
-            pods=ClusterPods(installation, settings.queue_secret, settings.claim, backoff_by_index=by_index),
+            users=self._queue.users(without_credentials(settings.redis_url)),
+            shared_queue=settings.queue_secret,
+            pods=ClusterPods(installation, settings.claim, backoff_by_index=by_index),
         )
 
     async def _counts_failures_by_index(self) -> bool:

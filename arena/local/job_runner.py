@@ -21,7 +21,8 @@ from arena.local.worker_order import OrderRefused, WorkerOrder, read_order
 from arena.settings import process_environment
 from engine import worker_settings
 from foundation.clock import Clock
-from reconcile.cluster.port import JOB, Cluster
+from reconcile.cluster.core_kinds import value_in
+from reconcile.cluster.port import JOB, SECRET, Cluster
 from reconcile.errors import ClusterError, Conflict, Gone, NotFound
 from reconcile.kinds.names import RUN_LABEL
 
@@ -160,7 +161,13 @@ class JobRunner:
     async def _start(self, job: dict[str, Any], order: WorkerOrder, record: ProcessRecord) -> ProcessRecord:
         metadata = job["metadata"]
         name = f"{metadata['name']}-{record.index}"
-        environment = {**process_environment(), **self._environment(order), **self._host.environment(), worker_settings.WORKER_NAME: name}
+        try:
+            secrets = await self._secrets(metadata["namespace"], order)
+        except NotFound as error:  # whoever made the Job makes it again
+            _log.warning("worker_waits_for_secret", job=metadata["name"], cause=error.message)
+            return record
+        given = {**self._environment(order), **self._host.environment(), **secrets}
+        environment = {**process_environment(), **given, worker_settings.WORKER_NAME: name}
         labels = metadata.get("labels", {})
         log = self._host.logs / metadata["namespace"] / labels.get(RUN_LABEL, metadata["name"]) / f"{name}.log"
         words = (sys.executable, "-m", *order.container.command)
@@ -171,7 +178,15 @@ class JobRunner:
     def _environment(self, order: WorkerOrder) -> dict[str, str]:
         """Return the container's variables, with its mount points turned into paths of this machine."""
         mounts = {mount.mount_path: str(self._host.content / mount.sub_path) for mount in order.container.volume_mounts}
-        return {entry.name: mounts.get(entry.value, entry.value) for entry in order.container.env}
+        return {entry.name: mounts.get(entry.value, entry.value) for entry in order.container.env if entry.value_from is None}
+
+    async def _secrets(self, namespace: str, order: WorkerOrder) -> dict[str, str]:
+        """Return the variables that are in Secrets, read afresh for each process.
+
+        Raises:
+            NotFound: one is not there.
+        """
+        return {variable: value_in(await self._cluster.get(SECRET, namespace, where.name), where.key) for variable, where in order.secrets.items()}
 
     def _status(self, job: dict[str, Any], order: WorkerOrder, records: list[ProcessRecord]) -> dict[str, Any]:
         uid, limit = job["metadata"]["uid"], order.backoff_limit_per_index

@@ -1,7 +1,8 @@
 """What a batch/v1 Job asks of this machine, read and checked before anything is started.
 
 Whoever holds the installation's token may write a Job, from another machine too if the server listens for those, so one that asks for more than a worker
-needs is refused: another program, a variable that could change what a program does, a path out of the content volume. Pure; starts nothing.
+needs is refused: another program, a variable that could change what a program does, a path out of the content volume. The queue's address may come from
+a Secret, and nothing else may. Pure; starts nothing, and reads no Secret.
 """
 
 from pathlib import PurePosixPath
@@ -10,8 +11,10 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
+from engine import worker_settings
+
 MAX_PROCESSES = 1000
-VARIABLES = r"(ARENA_[A-Z0-9_]+|LOG_LEVEL)"
+VARIABLES = rf"(ARENA_[A-Z0-9_]+|LOG_LEVEL|{worker_settings.REDIS_URL})"
 """The names that a Job may set; all else a worker has from this machine."""
 
 
@@ -25,9 +28,27 @@ class _Part(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, strict=True)
 
 
+class SecretKey(_Part):
+    """One key of a Secret of the Job's namespace."""
+
+    name: str
+    key: str
+
+
+class _Source(_Part):
+    secret_key_ref: SecretKey
+
+
 class _Variable(_Part):
     name: Annotated[str, Field(pattern=rf"\A{VARIABLES}\z")]
     value: str = ""
+    value_from: _Source | None = None
+
+    @model_validator(mode="after")
+    def _keeps_secrets_apart(self) -> Self:
+        if (self.name == worker_settings.REDIS_URL) != (self.value_from is not None):
+            raise ValueError(f"{worker_settings.REDIS_URL}, and no other variable, must be a Secret's")
+        return self
 
 
 class _Mount(_Part):
@@ -68,6 +89,11 @@ class WorkerOrder(_Part):
     def container(self) -> _Container:
         """Return the one container."""
         return self.template.spec.containers[0]
+
+    @property
+    def secrets(self) -> dict[str, SecretKey]:
+        """Return the variables whose values are in Secrets."""
+        return {variable.name: variable.value_from.secret_key_ref for variable in self.container.env if variable.value_from}
 
 
 def read_order(job: dict[str, Any], command: tuple[str, ...]) -> WorkerOrder:

@@ -38,6 +38,11 @@ class RunKeys:
         return [self._key(part) for part in _PARTS]
 
     @property
+    def pattern(self) -> str:
+        """Return the glob that matches these keys and no other run's; neither part of it has a letter that globs read."""
+        return self._key("*")
+
+    @property
     def settled(self) -> str:
         """Return the key of the mark that outlives the others by a day."""
         return self._key("settled")
@@ -96,3 +101,18 @@ def runs_pattern(installation: str) -> str:
 def run_of(meta_key: str) -> RunUID:
     """Return the run whose meta key this is."""
     return RunUID(meta_key.partition("{")[2].partition("}")[0])
+
+
+def run_user(installation: str, run: RunUID) -> str:
+    """Return the name of the ACL user of `run`."""
+    return f"{_users(installation)}{run}"
+
+
+def run_of_user(installation: str, user: str) -> RunUID | None:
+    """Return the run whose user this is; None for any other user of the server."""
+    prefix = _users(installation)
+    return RunUID(user.removeprefix(prefix)) if user.startswith(prefix) else None
+
+
+def _users(installation: str) -> str:
+    return f"arena:{installation}:"

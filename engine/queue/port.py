@@ -293,3 +293,37 @@ class WorkQueue(Protocol):
 
     async def close(self) -> None:
         """Close the connections. Idempotent."""
+
+
+class RunUsers(Protocol):
+    """The users of runs on the queue's server: the workers of a run come in as its user, who reaches nothing of another run.
+
+    The server forgets its users when it starts again, so a user is made for as long as workers may come. The password's owner is the caller.
+    Every method but `url` may raise QueueUnavailable.
+    """
+
+    @property
+    def refusal(self) -> str:
+        """Why this server makes no users for us, "" as long as it was not seen to refuse."""
+
+    def url(self, run: RunUID, password: str) -> str:
+        """Return the address under which the workers of `run` reach the server, credentials and all."""
+
+    async def is_made(self, run: RunUID) -> bool:
+        """Say whether `make` need not be called: this object did so less than a minute ago, and the server has not started again since."""
+
+    async def make(self, run: RunUID, password: str) -> None:
+        """Make the user of `run`, or set it right. Idempotent; who is connected stays so.
+
+        Raises:
+            QueueRefused: the server makes no users for us; `refusal` then says so until it starts again.
+        """
+
+    async def drop(self, run: RunUID) -> None:
+        """Remove the user of `run`, and end its connections. Idempotent; nothing happens where the server makes no users."""
+
+    async def runs(self) -> list[RunUID]:
+        """Return this installation's runs that have a user; unordered, [] where the server makes none."""
+
+    async def problem(self) -> str:
+        """Say in a sentence, with its remedy, why the server will make no users; "" when it will. Nothing is made to find out."""

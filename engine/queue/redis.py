@@ -18,6 +18,7 @@ from engine.queue.keys import run_keys, run_of, runs_pattern
 from engine.queue.port import CellCounts, Counted, Lease, QueueState, RunMeta, StopReason
 from engine.queue.settings_check import problems_of
 from engine.queue.store import Argument, RedisStore
+from engine.queue.users import RedisRunUsers
 from engine.queue.wire import ANSWERS, counting, read_cells, read_leases, read_state, span, tokens
 from engine.records import Record, bare_record
 from foundation.clock import Clock, SystemClock
@@ -196,6 +197,10 @@ class RedisWorkQueue:
             found.update(run_of(key.decode()) for key in keys)
             if int(cursor) == 0:
                 return sorted(found)
+
+    def users(self, address: str) -> RedisRunUsers:
+        """Return the users of runs on the same connections. `address`: the URL by which workers reach the server, without credentials."""
+        return RedisRunUsers(self._store, installation=self.installation, address=address, clock=self._clock)
 
     async def check(self) -> list[str]:
         """Say what is wrong with the store's settings."""

@@ -45,6 +45,14 @@ def complete(kind: ResourceKind, obj: Object) -> None:
         obj.setdefault("status", {"phase": "Active"})
 
 
+def value_in(secret: Object, key: str) -> str:
+    """Return one text of a Secret, "" when nothing that can be read is there."""
+    try:
+        return base64.b64decode((secret.get("data") or {}).get(key) or "", validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
+
+
 def core_problems(kind: ResourceKind, new: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[FieldError]:
     """Return what is wrong with an object of a core kind; [] for every other kind."""
     if kind not in (SECRET, CONFIG_MAP):

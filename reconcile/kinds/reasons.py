@@ -337,6 +337,12 @@ class EventReason(Reason):
         "the queue's store may evict keys or does not log its writes",
         "Set maxmemory-policy noeviction and appendonly yes.",
     )
+    QUEUE_SHARED = (
+        "QueueShared",
+        _RUN,
+        "the queue's store makes no user for each run, so the run's workers could reach the queues of others",
+        "Let the control plane's user of the store give ACL SETUSER, DELUSER and USERS.",
+    )
     WORKERS_RESTARTED = (
         "WorkersRestarted",
         _RUN,

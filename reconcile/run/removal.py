@@ -1,4 +1,4 @@
-"""What a deleted run takes with it, in this order: workers, keys, keep-ref, directory; its finalizers go last.
+"""What a deleted run takes with it, in this order: workers, keys, user, keep-ref, directory; its finalizers go last.
 
 Source: survival.md, step 9.
 """
@@ -32,6 +32,10 @@ async def remove(run: RunScope) -> Result:
     with contextlib.suppress(QueueUnavailable):
         await run.world.queue.drop(run.uid)
     crash_point("delete.keys_dropped")
+    if run.world.users is not None:
+        with contextlib.suppress(QueueUnavailable):
+            await run.world.users.drop(run.uid)
+    crash_point("delete.user_dropped")
     if await run.world.repositories.exists(run.project):
         await run.world.repositories.unpin(run.project, run.uid)
     crash_point("delete.ref_removed")

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.items import RunUID
 from engine.plan import Plan
-from engine.queue.port import QueueState, WorkQueue
+from engine.queue.port import QueueState, RunUsers, WorkQueue
 from foundation.clock import Clock
 from foundation.errors import ArenaError
 from gitops.content import ContentVolume, ProjectKey
@@ -21,13 +21,15 @@ from reconcile.project.port import MirrorPort
 from reconcile.project.turns import FetchTurns
 from reconcile.runtime.reconciler import Pass
 from reconcile.sync_requests import SyncRequests
-from reconcile.worker_job import ClusterPods
+from reconcile.worker_job import ClusterPods, SecretValue
 
 
 @dataclass(frozen=True, slots=True)
 class RunWorld:
     """What a run touches beyond its own object. `max_workers` caps the workers of one run, None does not.
 
+    `users` makes each run's user of the queue's server, None: nobody does. Where there is none, `shared_queue`, a Secret of the run's namespace, holds
+    the address for the workers of all runs; None: whoever starts the workers tells them.
     `pods` is what every run's worker pods get on a cluster; None where workers are processes of this machine.
     `turns`: how many passes fetch a ref by its name at once; the others go on.
     """
@@ -41,6 +43,8 @@ class RunWorld:
     image: str
     installation: str
     max_workers: int | None = None
+    users: RunUsers | None = None
+    shared_queue: SecretValue | None = None
     pods: ClusterPods | None = None
     turns: FetchTurns = field(default_factory=lambda: FetchTurns(total=2, per_namespace=1))
 

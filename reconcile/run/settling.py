@@ -15,9 +15,10 @@ from reconcile.errors import Waiting
 from reconcile.kinds.reasons import EventReason, RunReason
 from reconcile.run.observing import show_result
 from reconcile.run.planning import claim_output
+from reconcile.run.queue_access import close_queue, keep_queue_open
 from reconcile.run.scope import RunScope
 from reconcile.run.stopping import stop_word
-from reconcile.run.worker_jobs import end_workers
+from reconcile.run.worker_jobs import end_workers, workers_have_left
 from reconcile.runtime.conditions import READY, find_condition, timestamp
 from reconcile.runtime.reconciler import Done, Failed, Result, Silent
 
@@ -113,7 +114,7 @@ async def end_refused(run: RunScope, phase: str, reason: str, message: str) -> R
 
 
 async def tidy(run: RunScope) -> Result:
-    """Drop the keys of a run whose verdict is written, and say that verdict again, for the generation that the run has now.
+    """Drop the keys and the user of a run whose verdict is written, and say that verdict again, for the generation that the run has now.
 
     The pass that the verdict's own write wakes does it, or the next one that finds the queue. `status.tidied` says that none has to come again,
     also after a restart; it is written by a pass that finds the keys gone, later than the last second that the queue's store may lose.
@@ -121,10 +122,9 @@ async def tidy(run: RunScope) -> Result:
     look_again = None
     try:
         if run.status.get("queue") and not run.status.get("tidied"):
-            if await _keys_are_gone(run):
+            look_again = await _put_away(run)
+            if look_again is None:
                 run.status["tidied"] = True
-            else:
-                look_again = LOST_SECOND
     except QueueUnavailable:
         look_again = RETRY
     ready = find_condition(run.status.get("conditions", []), READY)
@@ -133,6 +133,19 @@ async def tidy(run: RunScope) -> Result:
     if run.status["phase"] == "Succeeded":
         return Done(ready["reason"], ready["message"], look_again, final=look_again is None)
     return Failed(ready["reason"], ready["message"], look_again)
+
+
+async def _put_away(run: RunScope) -> timedelta | None:
+    """Drop the keys, and the user once nobody comes as it; return when to look again, None when nothing is left to do.
+
+    A worker that comes late finds the mark which the keys leave, so the user stays for as long as there may be one.
+    """
+    keys_are_gone = await _keys_are_gone(run)
+    if run.world.users is not None and not await workers_have_left(run):
+        await keep_queue_open(run)
+        return RETRY
+    await close_queue(run)
+    return None if keys_are_gone else LOST_SECOND
 
 
 async def _keys_are_gone(run: RunScope) -> bool:

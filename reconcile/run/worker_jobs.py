@@ -8,6 +8,8 @@ from reconcile.errors import NotFound
 from reconcile.run.scope import RunScope
 from reconcile.worker_job import worker_job_name
 
+_ENDS = frozenset({"Complete", "Failed"})
+
 
 async def known_job(run: RunScope) -> Object | None:
     """Return the Job of the run's name as it is known: a run looks at it twice a second, and a Job that changes wakes it.
@@ -28,9 +30,20 @@ async def stored_job(run: RunScope) -> Object | None:
         return None
 
 
-def is_own(run: RunScope, job: Object | None) -> bool:
-    """Say whether there is a Job and the run owns it."""
-    return job is not None and any(owner["uid"] == run.uid for owner in job["metadata"].get("ownerReferences", []))
+def is_own(run: RunScope, obj: Object | None) -> bool:
+    """Say whether there is such an object and the run owns it."""
+    return obj is not None and any(owner["uid"] == run.uid for owner in obj["metadata"].get("ownerReferences", []))
+
+
+def end_of(job: Object) -> str:
+    """Return how a Job has ended, `Complete` or `Failed`; "" while it has not."""
+    return next((c["type"] for c in job.get("status", {}).get("conditions", []) if c["type"] in _ENDS and c["status"] == "True"), "")
+
+
+async def workers_have_left(run: RunScope) -> bool:
+    """Say whether the run has no Job of its own, or one that has ended."""
+    job = await known_job(run)
+    return job is None or not is_own(run, job) or bool(end_of(job))
 
 
 async def end_workers(run: RunScope) -> bool:

@@ -6,16 +6,16 @@ Source: survival.md, step 3.
 from datetime import timedelta
 
 from foundation.crash import crash_point
-from reconcile.cluster.port import ARENA_RUN, JOB, Object
+from reconcile.cluster.port import JOB, Object
 from reconcile.errors import AlreadyExists, Invalid, Waiting
 from reconcile.kinds.reasons import EventReason, RunReason
+from reconcile.run.queue_access import keep_queue_open, open_queue
 from reconcile.run.scope import RunRefused, RunScope
 from reconcile.run.stopping import request_stop
-from reconcile.run.worker_jobs import is_own, known_job
-from reconcile.worker_job import WorkerSpec, worker_job
+from reconcile.run.worker_jobs import end_of, is_own, known_job
+from reconcile.worker_job import SecretValue, WorkerSpec, worker_job
 
 RETRY = timedelta(seconds=5)
-_ENDS = frozenset({"Complete", "Failed"})
 
 
 async def start_workers(run: RunScope) -> None:
@@ -31,6 +31,8 @@ async def start_workers(run: RunScope) -> None:
     run.status["activeWorkers"] = (job or {}).get("status", {}).get("active", 0) if mine else 0
     if job is not None and mine:
         _show_started(run, job)
+        if not end_of(job):
+            await keep_queue_open(run)
     if run.drained or run.stop or run.counted().stopped:
         return
     if job is None:
@@ -41,7 +43,7 @@ async def start_workers(run: RunScope) -> None:
         raise Waiting(RunReason.JOB_CREATION_FAILED, message)
     elif "deletionTimestamp" in job["metadata"]:
         raise Waiting(RunReason.PROGRESSING, f"Job '{job['metadata']['name']}' is being deleted", RETRY)
-    elif _ended(job):
+    elif end_of(job):
         await _judge(run, job)
 
 
@@ -50,7 +52,7 @@ async def _judge(run: RunScope, job: Object) -> None:
     run.state = await run.world.queue.state(run.uid)
     if run.drained or run.counted().stopped:
         return
-    if _ended(job) == "Failed":
+    if end_of(job) == "Failed":
         await request_stop(run, RunReason.WORKERS_FAILED)
         return
     await run.scope.event("Warning", EventReason.WORKERS_RESTARTED, "the workers ended with items left; they are started again")
@@ -66,8 +68,9 @@ async def _create(run: RunScope) -> None:
         asked = run.template.workers.replicas
         if run.world.max_workers and asked > run.world.max_workers:
             await run.scope.event("Normal", EventReason.WORKERS_REDUCED, f"{asked} workers were asked for, and {run.world.max_workers} may run here")
+    queue = await open_queue(run)
     try:
-        job = await run.cluster.create(worker_job(_spec(run)))
+        job = await run.cluster.create(worker_job(_spec(run, queue)))
     except AlreadyExists as error:
         raise Waiting(RunReason.JOB_CREATION_FAILED, error.message, RETRY) from error
     except Invalid as error:
@@ -75,6 +78,8 @@ async def _create(run: RunScope) -> None:
             raise  # the fault is ours, not the spec's
         raise RunRefused(RunReason.INVALID_SPEC, f"spec.workers.podOverrides: {error.message}") from error
     crash_point("workers.created")
+    if run.world.users is not None and run.world.users.refusal:
+        await run.scope.event("Warning", EventReason.QUEUE_SHARED, f"the workers come to the queue as those of every run: {run.world.users.refusal}")
     _show_started(run, job)
     await run.scope.save()
 
@@ -92,13 +97,12 @@ def _workers(run: RunScope) -> int:
     return min(asked, limit) if limit else asked
 
 
-def _spec(run: RunScope) -> WorkerSpec:
+def _spec(run: RunScope, queue: SecretValue | None) -> WorkerSpec:
     source, volume = run.status["source"], run.world.volume
     return WorkerSpec(
         run=run.name,
         namespace=run.namespace,
         uid=run.uid,
-        api_version=ARENA_RUN.api_version,
         workers=run.status["workers"],
         image=run.planned().image,
         content_path=source["contentPath"],
@@ -106,6 +110,7 @@ def _spec(run: RunScope) -> WorkerSpec:
         subtree=volume.namespace(run.namespace).relative_to(volume.root).as_posix(),
         verbose=run.template.verbose,
         ttl_s=run.template.ttl_seconds,
+        queue=queue,
         pods=run.pods,
     )
 
@@ -113,8 +118,3 @@ def _spec(run: RunScope) -> WorkerSpec:
 def crew(workers: int) -> str:
     """Return `1 worker`, `2 workers`, for messages."""
     return f"{workers} worker" + ("" if workers == 1 else "s")
-
-
-def _ended(job: Object) -> str:
-    """Return how a Job has ended, `Complete` or `Failed`; "" while it has not."""
-    return next((c["type"] for c in job.get("status", {}).get("conditions", []) if c["type"] in _ENDS and c["status"] == "True"), "")

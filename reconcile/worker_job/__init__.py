@@ -1,6 +1,7 @@
 """From a run to its worker Job: pure, no I/O.
 
-`job` holds what every worker gets, `pods` what a cluster adds to it, `overrides` what an ArenaJob's author lays over the pods.
+`job` holds what every worker gets, `queue_secret` the address of the queue that it refers to, `pods` what a cluster adds to it, `overrides` what an
+ArenaJob's author lays over the pods.
 """
 
 from reconcile.worker_job.errors import OverridesRefused

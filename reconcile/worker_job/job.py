@@ -10,7 +10,8 @@ from engine import worker_settings
 from reconcile.kinds.names import RUN_LABEL
 from reconcile.naming import MAX_LABEL, MAX_RUN_NAME, fit, label
 from reconcile.worker_job.overrides import lay_over
-from reconcile.worker_job.pods import CONTENT_VOLUME, ClusterPods, pod_environment, scratch_mount, scratch_volume
+from reconcile.worker_job.pods import CONTENT_VOLUME, ClusterPods, SecretValue, pod_environment, scratch_mount, scratch_volume, secret_variable
+from reconcile.worker_job.queue_secret import owner_reference, queue_secret_value
 
 SNAPSHOT_MOUNT = "/workspace-content"
 OUTPUT_MOUNT = "/arena-output"
@@ -22,13 +23,13 @@ RETRIES_PER_WORKER = 3
 class WorkerSpec:
     """What the Job of one run needs to know. Paths are relative to the namespace's subtree of the content volume.
 
+    `queue` holds the queue server's address for this run; None: whoever starts the workers tells them.
     `pods` is what a cluster's pods get beyond that; None where workers are processes of this machine.
     """
 
     run: str
     namespace: str
     uid: str
-    api_version: str
     workers: int
     image: str
     content_path: str
@@ -36,6 +37,7 @@ class WorkerSpec:
     subtree: str
     verbose: bool
     ttl_s: int
+    queue: SecretValue | None = None
     pods: ClusterPods | None = None
 
 
@@ -43,7 +45,6 @@ _ANY = WorkerSpec(
     run="any",
     namespace="any",
     uid="",
-    api_version="",
     workers=1,
     image="",
     content_path="",
@@ -51,6 +52,7 @@ _ANY = WorkerSpec(
     subtree="",
     verbose=True,
     ttl_s=0,
+    queue=queue_secret_value("any"),
 )
 """A run whose worker has every variable that Arena ever sets."""
 
@@ -68,14 +70,6 @@ def worker_job(spec: WorkerSpec) -> dict[str, Any]:
     Raises:
         OverridesRefused: the pods' overrides would replace something of Arena's, or reach what a worker may not.
     """
-    owner = {
-        "apiVersion": spec.api_version,
-        "kind": "ArenaRun",
-        "name": spec.run,
-        "uid": spec.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
     template = {"metadata": {"labels": _labels(spec)}, "spec": _pod(spec)}
     if spec.pods:
         _complete(template["spec"], spec.pods)
@@ -84,7 +78,12 @@ def worker_job(spec: WorkerSpec) -> dict[str, Any]:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": worker_job_name(spec.run), "namespace": spec.namespace, "labels": _labels(spec), "ownerReferences": [owner]},
+        "metadata": {
+            "name": worker_job_name(spec.run),
+            "namespace": spec.namespace,
+            "labels": _labels(spec),
+            "ownerReferences": [owner_reference(spec.run, spec.uid)],
+        },
         "spec": {
             "parallelism": spec.workers,
             "completions": spec.workers,
@@ -166,4 +165,5 @@ def _environment(spec: WorkerSpec) -> list[dict[str, Any]]:
     }
     if spec.verbose:
         values |= {"LOG_LEVEL": "debug", worker_settings.VERBOSE: "true"}
-    return [{"name": name, "value": value} for name, value in values.items()]
+    variables: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in values.items()]
+    return [*variables, *([secret_variable(worker_settings.REDIS_URL, spec.queue)] if spec.queue else [])]

@@ -1,4 +1,4 @@
-"""What a cluster's worker pods get beyond a worker process of this machine: the queue, credentials, a writable scratch.
+"""What a cluster's worker pods get beyond a worker process of this machine: credentials, a writable scratch.
 
 Owns the names of those volumes and variables. Must not know what an ArenaJob's author adds (`overrides`).
 """
@@ -28,13 +28,12 @@ class SecretValue:
 class ClusterPods:
     """What the pods of one run's workers get on a Kubernetes cluster.
 
-    `queue` holds the queue server's URL with this run's password. Of `credentials`, one a provider entry, the n-th, from 0, is the variable
-    `ARENA_CREDENTIAL_<n>`. `claim` is the namespace's PersistentVolumeClaim of the content volume. `backoff_by_index`: the server is Kubernetes 1.33
-    or newer and counts failures for each worker; an older one counts them for all together.
+    `claim` is the namespace's PersistentVolumeClaim of the content volume. Of `credentials`, one a provider entry, the n-th, from 0, is the variable
+    `ARENA_CREDENTIAL_<n>`. `backoff_by_index`: the server is Kubernetes 1.33 or newer and counts failures for each worker; an older one counts them
+    for all together.
     """
 
     installation: str
-    queue: SecretValue
     claim: str
     credentials: tuple[SecretValue, ...] = ()
     overrides: PodOverrides | None = None
@@ -43,12 +42,16 @@ class ClusterPods:
 
 def pod_environment(pods: ClusterPods) -> list[dict[str, Any]]:
     """Return the variables, those that hold a secret by reference alone."""
-    secrets = {worker_settings.REDIS_URL: pods.queue, **{f"{CREDENTIAL}{number}": secret for number, secret in enumerate(pods.credentials)}}
     return [
         {"name": worker_settings.INSTALLATION, "value": pods.installation},
         {"name": "HOME", "value": SCRATCH_MOUNT},
-        *({"name": name, "valueFrom": {"secretKeyRef": {"name": secret.name, "key": secret.key}}} for name, secret in secrets.items()),
+        *(secret_variable(f"{CREDENTIAL}{number}", secret) for number, secret in enumerate(pods.credentials)),
     ]
+
+
+def secret_variable(name: str, secret: SecretValue) -> dict[str, Any]:
+    """Return a variable whose value is a Secret's, by reference alone."""
+    return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret.name, "key": secret.key}}}
 
 
 def scratch_mount() -> dict[str, Any]:

@@ -21,7 +21,7 @@ from reconcile.control_plane import Reconcilers
 from reconcile.job import JobReconciler
 from reconcile.project import ProjectReconciler, ProjectWorld
 from reconcile.run import RunReconciler
-from reconcile.worker_job import ClusterPods, SecretValue
+from reconcile.worker_job import ClusterPods
 from tests.apiserver.control_plane import ControlPlane
 from tests.apiserver.kubelet import Kubelet, kubelet
 from tests.apiserver.server_fixture import REAL
@@ -30,7 +30,7 @@ from tests.reconcile.conftest import NAMESPACE, World
 
 pytestmark = REAL
 INSTALLATION = "test"
-QUEUE_SECRET = "queue"
+TEAM_SECRET = "team"
 CLAIM = "arena-content"
 
 
@@ -48,12 +48,9 @@ async def world(node: Kubelet, cluster: KubeCluster, tmp_path: Path) -> AsyncIte
     server = EmbeddedServer(tmp_path / "queue")
     url = await server.start()
     queue = RedisWorkQueue(url, installation=INSTALLATION)
-    secret = {"apiVersion": "v1", "kind": SECRET.kind, "metadata": {"name": QUEUE_SECRET, "namespace": NAMESPACE}, "stringData": {"url": url}}
-    await cluster.create(secret)
     clock = FakeClock()
     world = World(tmp_path, MemoryWorkQueue(clock), clock, cluster=cluster)
-    pods = ClusterPods(INSTALLATION, SecretValue(QUEUE_SECRET, "url"), CLAIM)
-    runs = replace(world.runs_world, queue=queue, installation=INSTALLATION, pods=pods)
+    runs = replace(world.runs_world, queue=queue, installation=INSTALLATION, users=queue.users(url), pods=ClusterPods(INSTALLATION, CLAIM))
     projects = ProjectWorld(world.repositories, world.snapshots, world.remotes, "http://arena/git")
     reconcilers = Reconcilers(ProjectReconciler(projects), JobReconciler(world.repositories, world.volume), RunReconciler(runs))
     controllers = asyncio.ensure_future(Controllers(cluster, reconcilers, SystemClock()).run())
@@ -118,7 +115,7 @@ async def run_in(world: World, *phases: str) -> Object:
 
 
 async def test_from_a_push_to_a_verdict(world: World) -> None:
-    """Workers that are pods work a run to its verdict, and their Job is complete."""
+    """Workers that are pods work a run to its verdict as a user of the queue that goes with its Secret, and their Job is complete."""
     await pushed(world, trials=3)
     await world.job(workers={"replicas": 2, "podOverrides": {"labels": {"team": "support"}}})
     run = await run_in(world, "Succeeded", "Failed")
@@ -126,6 +123,7 @@ async def test_from_a_push_to_a_verdict(world: World) -> None:
     pods = (await world.cluster.list(POD, NAMESPACE, {"team": "support"})).items
     assert {pod["status"]["phase"] for pod in pods} <= {"Succeeded", "Running"}
     assert len(pods) == 2
+    await eventually(lambda: nothing_left(world, SECRET))
 
 
 async def test_a_run_that_is_cancelled(world: World) -> None:
@@ -156,18 +154,18 @@ async def test_overrides_that_the_server_refuses(world: World) -> None:
 
 async def test_a_pod_that_cannot_start(world: World) -> None:
     """A run says why its pod does not start, and goes on when the cause is gone."""
-    secret = await world.get(SECRET, QUEUE_SECRET)
-    await world.cluster.delete(SECRET, NAMESPACE, QUEUE_SECRET)
     await pushed(world)
-    await world.job()
+    reference = {"name": "TEAM_KEY", "valueFrom": {"secretKeyRef": {"name": TEAM_SECRET, "key": "key"}}}
+    await world.job(workers={"podOverrides": {"extraEnv": [reference]}})
 
     async def is_said() -> bool:
         runs = await world.runs()
         said = "1 worker; the pod cannot be configured: "
-        return bool(runs and condition_of(runs[0], "message") == f'{said}secret "{QUEUE_SECRET}" not found')
+        return bool(runs and condition_of(runs[0], "message") == f'{said}secret "{TEAM_SECRET}" not found')
 
     await eventually(is_said)
-    await world.cluster.create({**secret, "metadata": {"name": QUEUE_SECRET, "namespace": NAMESPACE}})
+    metadata = {"name": TEAM_SECRET, "namespace": NAMESPACE}
+    await world.cluster.create({"apiVersion": "v1", "kind": SECRET.kind, "metadata": metadata, "stringData": {"key": "k"}})
     assert (await run_in(world, "Succeeded", "Failed"))["status"]["phase"] == "Succeeded"
 
 

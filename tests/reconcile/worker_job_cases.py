@@ -9,13 +9,13 @@ import yaml
 
 from reconcile.kinds.job_pods import PodOverrides
 from reconcile.worker_job import ClusterPods, SecretValue, WorkerSpec, worker_job
+from reconcile.worker_job.queue_secret import queue_secret_value
 
 GOLDENS = Path(__file__).parent / "goldens" / "worker_job"
 LOCAL = WorkerSpec(
     run="eval-x7k2p",
     namespace="arena",
     uid="6f1c7a3e-0f5b-4b6a-9d0e-2f7f6f0c9a11",
-    api_version="omnia.altairalabs.ai/v1alpha1",
     workers=3,
     image="registry.example.com/arena:1.2.3",
     content_path="arena/sources/src/.arena/versions/0a1b2c3d4e5f60718293a4b5c6d7e8f901234567",
@@ -23,8 +23,9 @@ LOCAL = WorkerSpec(
     subtree="default/arena",
     verbose=False,
     ttl_s=86400,
+    queue=queue_secret_value("eval-x7k2p"),
 )
-PODS = ClusterPods(installation="2c9f", queue=SecretValue("eval-x7k2p-queue", "url"), claim="arena-content")
+PODS = ClusterPods(installation="2c9f", claim="arena-content")
 CLUSTER = replace(LOCAL, pods=PODS)
 EVERYTHING: Mapping[str, Any] = {
     "serviceAccountName": "evaluator",
@@ -53,6 +54,7 @@ EVERYTHING: Mapping[str, Any] = {
 }
 CASES: Mapping[str, WorkerSpec] = {
     "local": LOCAL,
+    "local-shared-queue": replace(LOCAL, queue=None),
     "local-verbose": replace(LOCAL, verbose=True),
     "cluster": CLUSTER,
     "cluster-before-1.33": replace(CLUSTER, pods=replace(PODS, backoff_by_index=False)),

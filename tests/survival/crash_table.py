@@ -67,6 +67,8 @@ TABLE: tuple[Row, ...] = (
     Row("put.after:3", "chunks", "all chunks, and no Job"),
     # workers
     Row("workers.status_written", "run", "a number of workers, and no Job"),
+    Row("access.secret_written", "run", "a Secret whose user is not there"),
+    Row("access.user_made", "run", "a user of the queue, and no Job"),
     Row("workers.created", "run", "a Job that the status does not tell of"),
     Row("workers.process_started", "run", "a worker process that no record names"),
     Row("worker.leased", "run", "leases of a dead worker"),
@@ -84,12 +86,15 @@ TABLE: tuple[Row, ...] = (
     Row("settle.files_written", "run", "four files, and no verdict in the status"),
     Row("settle.keys_before", "run", "a verdict, and the keys still there"),
     Row("settle.keys_dropped", "run", "a mark `settled`"),
+    Row("access.user_dropped", "run", "a Secret whose user is gone"),
+    Row("access.secret_deleted", "run", "a run that is put away, and does not say so"),
     # the queue is lost
     Row("rebuild.recorded", "rebuild", "a rebuilt queue that has only what the lines prove", again=True),
     # a run is deleted
     Row("delete.stopped", "delete", "a stopped queue"),
     Row("delete.workers_ended", "delete", "a run without workers"),
     Row("delete.keys_dropped", "delete", "a run without keys"),
+    Row("delete.user_dropped", "delete", "a run without its user of the queue"),
     Row("delete.ref_removed", "delete", "a run without its keep-ref"),
     Row("delete.directory_removed", "delete", "a run without its directory"),
     Row("delete.output_released", "delete", "a run with one finalizer left"),

@@ -26,6 +26,7 @@ from engine.results.parts import PARTS
 from gitops.content import ContentVolume, ProjectKey
 from reconcile.arena_run import finished
 from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, CONFIG_MAP, EVENT, SECRET, ResourceKind
+from reconcile.worker_job.queue_secret import queue_secret_value
 from tests.e2e.bundles import bundle
 from tests.e2e.installation import Checkout, GitClient
 from tests.mirror.https_host import https_host
@@ -113,14 +114,14 @@ class Scene:
         return run
 
     def forgotten(self, run: Mapping[str, Any]) -> None:
-        """Wait until a run's keys are gone."""
+        """Wait until a run's keys are gone, and its user of the queue with the Secret."""
 
         def probe() -> bool:
             with contextlib.suppress(QueueUnavailable):
-                return run["metadata"]["uid"] not in self.queued()
+                return run["metadata"]["uid"] not in self.queued() and self.find(SECRET, queue_secret_value(run["metadata"]["name"]).name) is None
             return False
 
-        self.doomed.until(probe, "the run's keys to go")
+        self.doomed.until(probe, "the run's keys and its user to go")
 
     def lines(self, run: Mapping[str, Any]) -> int:
         """Return how many items of a run the workers have written down."""
@@ -128,12 +129,12 @@ class Scene:
         return sum(part.read_bytes().count(b"\n") for part in parts.iterdir()) if parts.is_dir() else 0
 
     def queued(self) -> list[str]:
-        """Return the uids of the runs that have keys."""
+        """Return the uids of the runs that have keys or a user."""
 
         async def look() -> list[str]:
             queue = RedisWorkQueue(self._redis_url, installation=self.doomed.server.state.installation())
             try:
-                return [str(uid) for uid in await queue.runs()]
+                return [str(uid) for uid in [*await queue.runs(), *await queue.users(self._redis_url).runs()]]
             finally:
                 await queue.close()
 

@@ -1,0 +1,146 @@
+"""RedisRunUsers: the ACL user of each run on a Redis-protocol server, and all that it may do.
+
+What a worker needs is told here and nowhere else: its scripts, and the commands that these and its waiting give. A user can load no script of its
+own, so the control plane loads them along with it. Must not know where a password is kept.
+"""
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+import structlog
+
+from engine.errors import QueueRefused
+from engine.items import RunUID
+from engine.queue.keys import run_keys, run_of_user, run_user
+from engine.queue.scripts import load_script
+from engine.queue.store import Argument, RedisStore
+from engine.queue.urls import database_of, with_credentials
+from foundation.clock import Clock
+
+WORKER_SCRIPTS = ("plan", "lease", "look", "renew", "complete", "retry", "hand_back", "state")
+"""The scripts that a worker runs."""
+
+WORKER_COMMANDS = (
+    "evalsha",
+    "exists",
+    "get",
+    "hget",
+    "hgetall",
+    "hexists",
+    "hincrby",
+    "hlen",
+    "hmget",
+    "hset",
+    "hsetnx",
+    "info",
+    "time",
+    "xack",
+    "xadd",
+    "xclaim",
+    "xdel",
+    "xgroup|create",
+    "xinfo|stream",
+    "xlen",
+    "xpending",
+    "xrange",
+    "xread",
+    "xreadgroup",
+    "zadd",
+    "zcard",
+    "zrange",
+    "zrangebyscore",
+    "zrem",
+)
+"""The commands that those scripts give, and a worker by itself: EVALSHA, INFO (how long the server has been up), XREAD (waiting)."""
+
+AGAIN_S = 60.0
+"""A user is made again after this long, in case somebody removed it by hand."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """Which start of the server a user was made at, and when, on our monotonic clock."""
+
+    server_start: str
+    at: float
+
+
+class RedisRunUsers:
+    """RunUsers of one installation. `address` is the URL by which workers reach the server, without credentials."""
+
+    def __init__(self, store: RedisStore, *, installation: str, address: str, clock: Clock) -> None:
+        self._store = store
+        self._installation = installation
+        self._address = address
+        self._clock = clock
+        self._made: dict[RunUID, _Made] = {}
+        self._refusal = ""
+
+    @property
+    def refusal(self) -> str:
+        """Why this server makes no users for us."""
+        return self._refusal
+
+    def url(self, run: RunUID, password: str) -> str:
+        """Return the address for the workers of `run`."""
+        return with_credentials(self._address, run_user(self._installation, run), password)
+
+    async def is_made(self, run: RunUID) -> bool:
+        """Say whether `make` need not be called."""
+        made = self._made.get(run)
+        return made is not None and self._clock.monotonic() - made.at < AGAIN_S and made.server_start == await self._store.server_start()
+
+    async def make(self, run: RunUID, password: str) -> None:
+        """Load the scripts, then make the user: who gets in finds them there."""
+        rules = self._rules(run, password)
+        try:
+            server_start = await self._store.server_start()
+            await self._store.commands([*(("SCRIPT", "LOAD", load_script(name).text) for name in WORKER_SCRIPTS), rules])
+        except QueueRefused as error:
+            if not self._refusal:
+                _log.warning("queue_users_refused", cause=error.message)
+            self._refusal = error.message
+            raise
+        self._refusal = ""
+        self._made[run] = _Made(server_start, self._clock.monotonic())
+
+    async def drop(self, run: RunUID) -> None:
+        """Remove the user of `run`."""
+        self._made.pop(run, None)
+        if not self._refusal:
+            await self._store.command("ACL", "DELUSER", run_user(self._installation, run))
+
+    async def runs(self) -> list[RunUID]:
+        """Return this installation's runs that have a user."""
+        if self._refusal:
+            return []
+        users = [user.decode() for user in await self._store.command("ACL", "USERS")]
+        found = [run for user in users if (run := run_of_user(self._installation, user))]
+        self._made = {run: made for run, made in self._made.items() if run in found}
+        return found
+
+    async def problem(self) -> str:
+        """Say why the server will make no users."""
+        try:
+            me = await self._store.command("ACL", "WHOAMI")
+            answer = await self._store.command("ACL", "DRYRUN", me, "ACL", "SETUSER", run_user(self._installation, RunUID("any")))
+        except QueueRefused as error:
+            return f"workers of all runs share one user of the store, since it makes none for each ({error.message}): {_REMEDY}"
+        if answer == b"OK":
+            return ""
+        return f"workers of all runs share one user of the store, since it makes none for each ({answer.decode()}): {_REMEDY}"
+
+    def _rules(self, run: RunUID, password: str) -> tuple[Argument, ...]:
+        """Return the command that makes the user: everything is taken away first, so that making it again leaves nothing of an older version.
+
+        The server gets the password's digest alone.
+        """
+        digest, keys = sha256(password.encode()).hexdigest(), run_keys(self._installation, run).pattern
+        commands = [*WORKER_COMMANDS, *(["select"] if database_of(self._address) else [])]
+        user = run_user(self._installation, run)
+        return ("ACL", "SETUSER", user, "reset", "on", f"#{digest}", "resetchannels", f"~{keys}", *(f"+{command}" for command in commands))
+
+
+_REMEDY = "let the control plane's user give ACL SETUSER, DELUSER and USERS"
