@@ -52,6 +52,7 @@ _VALIDATOR = Table(
     required=("type",),
     hints={"min_score": _IN_PARAMS, "max_score": _IN_PARAMS, "direction": _IN_PARAMS},
 )
+_BOUNDS = {"min_score", "max_score"}
 _WRAPPER_KEYS = ("eval_type", "eval_params", "min_score", "max_score", "message")
 _when = record(_WHEN, When, located=False)
 _METRIC = Table(
@@ -92,7 +93,7 @@ def check(document: Document, node: Node, key: str) -> Any:
     if kind == WRAPPER:
         kind, params = _unwrap(document, node, params)
     if kind:
-        _validate(document, node, kind, params)
+        _validate(document, node, kind, params, bounded=bool(lifted.keys() & _BOUNDS))
     message = values.get("message") or lifted.get("message", "")
     return Assertion(
         type=values["type"],
@@ -115,7 +116,7 @@ def validator(document: Document, node: Node, key: str) -> Any:
         return INVALID
     params = dict(values.pop("params", NOTHING))
     lifted = _lift(document, node, params, {"min_score": _score, "max_score": _score, "direction": _direction})
-    _validate(document, node, values["type"], params)
+    _validate(document, node, values["type"], params, bounded=bool(lifted.keys() & _BOUNDS))
     return Validator(**values, **lifted, params=params, location=document.at(node))
 
 
@@ -131,7 +132,7 @@ def session_eval(document: Document, node: Node, key: str) -> Any:
     if kind == WRAPPER:
         kind, params = _unwrap(document, node, params)
     if kind:
-        _validate(document, node, kind, params)
+        _validate(document, node, kind, params, bounded=True)
     threshold = {**lifted, **values.get("threshold", NOTHING)}
     return EvalDef(
         id=values.get("id") or values["type"],
@@ -203,12 +204,14 @@ def _unwrap(document: Document, node: Node, params: Values) -> tuple[str, Values
     return kind, dict(inner)
 
 
-def _validate(document: Document, node: Node, kind: str, params: Values) -> None:
-    from engine.checks import idle_check, validate_check  # noqa: PLC0415 - only bundles that have checks need them
+def _validate(document: Document, node: Node, kind: str, params: Values, *, bounded: bool) -> None:
+    from engine.checks import idle_check, short_check, validate_check  # noqa: PLC0415 - only bundles that have checks need them
 
     problems = validate_check(kind, params)
     if not problems and (reason := idle_check(kind, params)):
         document.problems.warning(document.at(node), f"check '{kind}' can only pass: {reason}")
+    if not problems and not bounded and (reason := short_check(kind, params)):
+        document.problems.warning(document.at(node), f"check '{kind}' hardly ever passes: {reason}", "add min_score to its params")
     for problem in problems:
         place = _param_node(node, document, problem.key) if problem.key else _key_node(node, document, "type")
         message = problem.message if not problem.key else f"{problem.message} of check '{kind}'"

@@ -5,7 +5,17 @@
 """
 
 from engine.checks.problems import ParamProblem
-from engine.checks.registry import ALIASES, idle_check, judge_of, known_types, model_slot_of, prepare_check, unsupported_check, validate_check
+from engine.checks.registry import (
+    ALIASES,
+    idle_check,
+    judge_of,
+    known_types,
+    model_slot_of,
+    prepare_check,
+    short_check,
+    unsupported_check,
+    validate_check,
+)
 
 __all__ = [
     "ALIASES",
@@ -15,6 +25,7 @@ __all__ = [
     "known_types",
     "model_slot_of",
     "prepare_check",
+    "short_check",
     "unsupported_check",
     "validate_check",
 ]

@@ -66,7 +66,6 @@ def _same_content(expected: str) -> Evaluate:
 
 
 def _similar(baseline: str, threshold: float) -> Evaluate:
-    """Compare words. From the threshold on they are alike (the reference's threshold only shows in the explanation, so that nothing but the same words passes)."""
     wanted = set(baseline.lower().split())
 
     def evaluate(evidence: Evidence) -> Outcome:
@@ -74,10 +73,8 @@ def _similar(baseline: str, threshold: float) -> Evaluate:
             return Outcome(1.0, "no content to compare with was given")
         words = set(evidence.reply.lower().split())
         overlap = len(words & wanted) / len(words | wanted)
-        alike = overlap >= threshold
-        relation = "at least" if alike else "less than"
-        explanation = f"{overlap:.4g} of the words are shared, {relation} the threshold {threshold:g}"
-        return Outcome(1.0 if alike else overlap, explanation, {"overlap": overlap})
+        relation = "at least" if overlap >= threshold else "less than"
+        return Outcome(overlap, f"{overlap:.4g} of the words are shared, {relation} the threshold {threshold:g}", {"overlap": overlap})
 
     return evaluate
 
@@ -106,6 +103,7 @@ CHECKS = (
         ),
         _directional,
         asks=("baseline_tools", "baseline_state", "baseline_content"),
+        falls_short=lambda values: "only the very same words score 1, and `threshold` decides nothing" if values["baseline_content"] else "",
     ),
     CheckType(
         "outcome_equivalent",

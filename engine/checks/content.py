@@ -91,8 +91,12 @@ _MODES = one_of("substring", "word_boundary")
 
 CHECKS = (
     CheckType("contains", (_PATTERNS, _CASE), _contains),
-    CheckType("contains_any", (_PATTERNS, _CASE), _contains_any),
-    CheckType("content_excludes", (_EXCLUDED, Param("match_mode", _MODES, default="substring"), _CASE), _content_excludes, asks=("patterns",)),
-    CheckType("banned_words", (_EXCLUDED, Param("match_mode", _MODES, default="word_boundary"), _CASE), _content_excludes, asks=("patterns",)),
+    CheckType("contains_any", (_PATTERNS, _CASE), _contains_any, spans=True),
+    CheckType(
+        "content_excludes", (_EXCLUDED, Param("match_mode", _MODES, default="substring"), _CASE), _content_excludes, asks=("patterns",), spans=True
+    ),
+    CheckType(
+        "banned_words", (_EXCLUDED, Param("match_mode", _MODES, default="word_boundary"), _CASE), _content_excludes, asks=("patterns",), spans=True
+    ),
     CheckType("regex", (Param("pattern", pattern, required=True), Param("expect_match", flag, default=True)), _regex),
 )

@@ -4,7 +4,7 @@ Owns the two values between a conversation and its checks. Must not know how a c
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine.items import Usage
@@ -96,6 +96,18 @@ class Outcome(NamedTuple):
     explanation: str = ""
     value: Any = None
     skipped: bool = False
+
+
+def of_last_turn(evidence: Evidence) -> Evidence:
+    """Return what `evidence` holds of its last turn: messages, replies and calls; everything else is as it was."""
+    messages = evidence.messages[evidence.turn_start :]
+    return replace(
+        evidence,
+        messages=messages,
+        replies=[message.content for message in messages if message.role == "assistant"],
+        calls=[record for record in evidence.calls if record.turn == evidence.turn],
+        turn_start=0,
+    )
 
 
 Evaluate = Callable[[Evidence], "Outcome | Question"]

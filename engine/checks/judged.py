@@ -191,8 +191,12 @@ def _pii_leakage(values: Values) -> Evaluate:
     return evaluate
 
 
+def _one_is_rare(_: Values) -> str:
+    return "a judge must score it exactly 1"
+
+
 def _type(name: str, params: Sequence[Param], *shows: Show) -> CheckType:
-    return CheckType(name, (*params, *_ASKING), _asking(name, *shows), judge="needed")
+    return CheckType(name, (*params, *_ASKING), _asking(name, *shows), judge="needed", falls_short=_one_is_rare)
 
 
 _REFERENCE = Param("reference", text, required=True, aliases=("expected_output",))
@@ -200,7 +204,9 @@ _REFERENCE = Param("reference", text, required=True, aliases=("expected_output",
 CHECKS = (
     _type("llm_judge", (), response_in_context),
     _type("llm_judge_session", (), conversation),
-    CheckType("llm_judge_tool_calls", (Param("tools", texts, default=()), *_ASKING), _judged_calls, judge="needed"),
+    CheckType(
+        "llm_judge_tool_calls", (Param("tools", texts, default=()), *_ASKING), _judged_calls, judge="needed", falls_short=_one_is_rare, spans=True
+    ),
     _type("faithfulness", _CONTEXTS, contexts, response),
     _type("answer_relevancy", (_QUESTION,), question, response),
     _type("contextual_precision", (*_CONTEXTS, _QUESTION), question, contexts),

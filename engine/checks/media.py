@@ -165,12 +165,12 @@ _RANGES = tuple(Param(f"{bound}_{side}", count) for side in ("width", "height") 
 _TOOL = Param("tool", text, default="", aliases=("tool_name",))
 
 CHECKS = (
-    CheckType("image_format", _FORMATS, _format("image")),
-    CheckType("audio_format", _FORMATS, _format("audio")),
-    CheckType("image_dimensions", (*_RANGES, Param("width", count), Param("height", count)), _dimensions),
-    CheckType("audio_duration", _SECONDS, _duration("audio")),
-    CheckType("video_duration", _SECONDS, _duration("video")),
-    CheckType("video_resolution", (*_RANGES, Param("presets", names, default=())), _resolution),
-    CheckType("tool_result_has_media", (_TOOL, Param("media_type", text, required=True)), _has_media),
-    CheckType("tool_result_media_type", (_TOOL, Param("mime_type", text, required=True)), _media_type),
+    CheckType("image_format", _FORMATS, _format("image"), spans=True),
+    CheckType("audio_format", _FORMATS, _format("audio"), spans=True),
+    CheckType("image_dimensions", (*_RANGES, Param("width", count), Param("height", count)), _dimensions, spans=True),
+    CheckType("audio_duration", _SECONDS, _duration("audio"), spans=True),
+    CheckType("video_duration", _SECONDS, _duration("video"), spans=True),
+    CheckType("video_resolution", (*_RANGES, Param("presets", names, default=())), _resolution, spans=True),
+    CheckType("tool_result_has_media", (_TOOL, Param("media_type", text, required=True)), _has_media, spans=True),
+    CheckType("tool_result_media_type", (_TOOL, Param("mime_type", text, required=True)), _media_type, spans=True),
 )

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from engine.checks.evidence import Evaluate
-from engine.checks.params import Param, Values, read_params
+from engine.checks.evidence import Evaluate, of_last_turn
+from engine.checks.params import Param, Values, one_of, read_params
 from engine.checks.problems import ParamProblem, nearest
 
 
@@ -20,7 +20,9 @@ class CheckType:
     `prepare` turns read parameters into the evaluation, once a check of a bundle; it raises ValueError for combinations that make no sense.
     With none of the parameters in `asks` given, or all of them empty, it passes whatever was said; () when it always asks for something.
     `judge` says whether a judge decides: `needed`, `welcome` (it does without when the arena has none), or "". `asks_model` names the slot of
-    `defaults.inference` of a check that a classifier or an embedding model decides.
+    `defaults.inference` of a check that a classifier or an embedding model decides. `falls_short` says why a good conversation scores below 1, and so
+    fails where the author sets no min_score; "" when it does not. One that `spans` the conversation so far takes `scope: turn` to look at the last turn
+    alone.
     """
 
     name: str
@@ -29,7 +31,16 @@ class CheckType:
     asks: tuple[str, ...] = ()
     judge: Literal["", "needed", "welcome"] = ""
     asks_model: str = ""
+    falls_short: Callable[[Values], str] | None = None
+    spans: bool = False
 
+    @property
+    def declared(self) -> tuple[Param, ...]:
+        """Return all parameters, `scope` included."""
+        return (*self.params, _SCOPE) if self.spans else self.params
+
+
+_SCOPE = Param("scope", one_of("conversation", "turn"), default="conversation")
 
 ALIASES: Mapping[str, str] = {
     "content_includes": "contains",
@@ -106,7 +117,7 @@ def validate_check(check: str, params: Mapping[str, Any]) -> list[ParamProblem]:
     if found is None:
         close = nearest(check, known_types())
         return [ParamProblem("", f"unknown check '{check}'", f"did you mean '{close}'?" if close else "")]
-    values, problems = read_params(found.params, params)
+    values, problems = read_params(found.declared, params)
     problems.extend(_validate_scores(params))
     if not problems:
         try:
@@ -139,6 +150,12 @@ def idle_check(check: str, params: Mapping[str, Any]) -> str:
     return f"nothing is given in {', '.join(repr(key) for key in found.asks)}"
 
 
+def short_check(check: str, params: Mapping[str, Any]) -> str:
+    """Return why a check that `validate_check` finds nothing wrong with hardly ever passes without a min_score, "" when it does."""
+    found = check_types().get(ALIASES.get(check, check))
+    return "" if found is None or found.falls_short is None else found.falls_short(read_params(found.declared, params)[0])
+
+
 def prepare_check(check: str, params: Mapping[str, Any]) -> Evaluate:
     """Compile a check that `validate_check` finds nothing wrong with.
 
@@ -149,10 +166,15 @@ def prepare_check(check: str, params: Mapping[str, Any]) -> Evaluate:
     found = check_types().get(name)
     if found is None:
         raise ValueError(f"cannot evaluate check '{check}': {NOT_BUILT.get(name, 'unknown type')}")
-    values, problems = read_params(found.params, params)
+    values, problems = read_params(found.declared, params)
     if problems:
         raise ValueError(f"cannot evaluate check '{check}': {problems[0].message}")
-    return found.prepare(values)
+    evaluate = found.prepare(values)
+    return _of_last_turn(evaluate) if values.get("scope") == "turn" else evaluate
+
+
+def _of_last_turn(evaluate: Evaluate) -> Evaluate:
+    return lambda evidence: evaluate(of_last_turn(evidence))
 
 
 def _validate_wrapper(params: Mapping[str, Any]) -> list[ParamProblem]:

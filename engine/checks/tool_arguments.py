@@ -113,11 +113,12 @@ DEMANDS = (
 _TOOL = Param("tool_name", text, required=True, aliases=("tool",))
 
 CHECKS = (
-    CheckType("tool_args", (_TOOL, Param("expected_args", mapping, default={})), _tool_args),
+    CheckType("tool_args", (_TOOL, Param("expected_args", mapping, default={})), _tool_args, spans=True),
     CheckType("tool_args_session", (_TOOL, Param("expected_args", mapping, default={})), _tool_args),
     CheckType(
         "tool_calls_with_args",
         (Param("tool_name", text, default="", aliases=("tool",)), Param("expected_args", mapping, default={}), *DEMANDS),
         _tool_calls_with_args,
+        spans=True,
     ),
 )

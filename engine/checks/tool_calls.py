@@ -137,9 +137,9 @@ _CALLED = (
 _AGENTS = (Param("agents", texts, required=True),)
 
 CHECKS = (
-    CheckType("tools_called", _CALLED, _tools_called),
+    CheckType("tools_called", _CALLED, _tools_called, spans=True),
     CheckType("tools_called_session", _CALLED, _tools_called_session),
-    CheckType("tools_not_called", (_NAMES,), _tools_not_called, asks=("tool_names",)),
+    CheckType("tools_not_called", (_NAMES,), _tools_not_called, asks=("tool_names",), spans=True),
     CheckType("tools_not_called_session", (_NAMES,), _tools_not_called, asks=("tool_names",)),
     CheckType(
         "tool_args_excluded_session",
@@ -152,14 +152,17 @@ CHECKS = (
         (Param("tool", text, default="", aliases=("tool_name",)), Param("min", count), Param("max", count)),
         _tool_call_count,
         asks=("min", "max"),
+        spans=True,
     ),
     CheckType(
         "tool_efficiency",
         (Param("max_calls", count), Param("max_errors", count), Param("max_error_rate", number)),
         _tool_efficiency,
         asks=("max_calls", "max_errors", "max_error_rate"),
+        falls_short=lambda values: "with max_calls every call lowers the score below 1" if values["max_calls"] else "",
+        spans=True,
     ),
-    CheckType("no_tool_errors", (Param("tools", texts, default=()),), _no_tool_errors),
-    CheckType("agent_invoked", _AGENTS, _agent_invoked, asks=("agents",)),
-    CheckType("agent_not_invoked", _AGENTS, _agent_not_invoked, asks=("agents",)),
+    CheckType("no_tool_errors", (Param("tools", texts, default=()),), _no_tool_errors, spans=True),
+    CheckType("agent_invoked", _AGENTS, _agent_invoked, asks=("agents",), spans=True),
+    CheckType("agent_not_invoked", _AGENTS, _agent_not_invoked, asks=("agents",), spans=True),
 )

@@ -79,8 +79,8 @@ _STEP = objects(Param("tool", text, required=True), *DEMANDS)
 _ANTI = objects(Param("sequence", texts, required=True), Param("message", text, default=""))
 
 CHECKS = (
-    CheckType("tool_call_sequence", (Param("sequence", texts, required=True),), _sequence, asks=("sequence",)),
-    CheckType("tool_call_chain", (Param("steps", _STEP, required=True),), _chain, asks=("steps",)),
-    CheckType("tool_no_repeat", (Param("tools", texts, default=()), Param("max_repeats", count, default=1)), _no_repeat),
-    CheckType("tool_anti_pattern", (Param("patterns", _ANTI, required=True),), _anti_pattern, asks=("patterns",)),
+    CheckType("tool_call_sequence", (Param("sequence", texts, required=True),), _sequence, asks=("sequence",), spans=True),
+    CheckType("tool_call_chain", (Param("steps", _STEP, required=True),), _chain, asks=("steps",), spans=True),
+    CheckType("tool_no_repeat", (Param("tools", texts, default=()), Param("max_repeats", count, default=1)), _no_repeat, spans=True),
+    CheckType("tool_anti_pattern", (Param("patterns", _ANTI, required=True),), _anti_pattern, asks=("patterns",), spans=True),
 )

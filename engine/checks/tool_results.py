@@ -53,7 +53,7 @@ _TOOL = Param("tool", text, default="", aliases=("tool_name",))
 _OCCURRENCE = Param("occurrence", count, default=1)
 
 CHECKS = (
-    CheckType("tool_result_includes", (_TOOL, Param("patterns", texts, required=True), _OCCURRENCE), _includes),
-    CheckType("tool_result_matches", (_TOOL, Param("pattern", pattern, required=True), _OCCURRENCE), _matches),
-    CheckType("agent_response_contains", (Param("agent", text, required=True), Param("contains", text, required=True)), _agent_response),
+    CheckType("tool_result_includes", (_TOOL, Param("patterns", texts, required=True), _OCCURRENCE), _includes, spans=True),
+    CheckType("tool_result_matches", (_TOOL, Param("pattern", pattern, required=True), _OCCURRENCE), _matches, spans=True),
+    CheckType("agent_response_contains", (Param("agent", text, required=True), Param("contains", text, required=True)), _agent_response, spans=True),
 )
