@@ -42,7 +42,7 @@ def _readable(glob: str) -> str:
 
 Glob = Annotated[str, AfterValidator(_readable)]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$")]
-Digest = Annotated[str, StringConstraints(strip_whitespace=True, to_lower=True, pattern=r"^[0-9a-f]{64}$")]
+Digest = Annotated[str, StringConstraints(strip_whitespace=True, to_lower=True, pattern=r"^[0-9a-fA-F]{64}$")]
 
 
 class TokenEntry(BaseModel):

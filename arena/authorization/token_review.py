@@ -23,7 +23,7 @@ from reconcile.errors import ClusterError, Forbidden, StoreUnavailable
 
 YES_S: Final = 10.0
 """For how long a token is known, and an action allowed, after the API server said so: a token that is revoked, or a role that is taken away, may work for
-this long; a clone is two or three requests, and a build that clones fifty times asks once."""
+this long (an API server remembers tokens for 10 s of its own); a clone is two or three requests, and a build that clones fifty times asks once."""
 NO_S: Final = 5.0
 """The same for a refusal: for so long a new role may not be seen yet."""
 SEEN_S: Final = 3600.0

@@ -113,8 +113,10 @@ def token_of(plane: ControlPlane, name: str, audiences: Sequence[str] = (), name
 async def reviewing(plane: ControlPlane) -> AsyncIterator[TokenReviewAuthorizer]:
     """Give the authorizer of a cluster, with nothing remembered."""
     reviews = KubeReviews(by_kubeconfig(str(plane.kubeconfig)), SystemClock())
-    yield TokenReviewAuthorizer(reviews, SystemClock())
-    await reviews.close()
+    try:
+        yield TokenReviewAuthorizer(reviews, SystemClock())
+    finally:
+        await reviews.close()
 
 
 async def arrived(plane: ControlPlane, token: str, action: Action) -> None:

@@ -14,7 +14,10 @@ Grant = tuple[str, str, str]
 
 @dataclass
 class ScriptedReviews:
-    """Answers reviews as an API server with RBAC does; `error` takes the place of every answer, and `waiting` holds them up."""
+    """Answers reviews as an API server with RBAC does; `error` takes the place of every answer, and `waiting` holds them up.
+
+    `silent`: answers are empty; `incomplete`: what the server says it could not look at.
+    """
 
     users: dict[str, Object] = field(default_factory=dict)
     grants: set[Grant] = field(default_factory=set)
@@ -22,6 +25,7 @@ class ScriptedReviews:
     waiting: asyncio.Event | None = None
     asked: list[tuple[str, Object]] = field(default_factory=list)
     silent: bool = False
+    incomplete: str = ""
 
     def add(self, token: str, name: str, grants: Sequence[tuple[str, str]] = (), **more: Any) -> None:
         """Let a token stand for a user who may do this."""
@@ -46,4 +50,5 @@ class ScriptedReviews:
             return {"authenticated": True, "user": user} if user else {"error": f"invalid bearer token: {spec['token']}"}
         asked = spec["resourceAttributes"]
         thing = "/".join(part for part in (asked["namespace"], asked["resource"], asked["subresource"]) if part)
-        return {"allowed": (spec["user"], asked["verb"], thing) in self.grants}
+        verdict: Object = {"allowed": (spec["user"], asked["verb"], thing) in self.grants}
+        return {**verdict, "evaluationError": self.incomplete} if self.incomplete else verdict
