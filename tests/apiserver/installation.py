@@ -160,18 +160,16 @@ class Installation:
             "ARENA_WEBHOOK_PORT": "0",
         }
         name = f"controller-{len(self.controllers)}"
-        replica = Replica(name, ("controller",), self._environment(probe_port, **settings, **variables), self._folder, probe_port)
+        replica = Replica(name, ("controller",), self._environment(probe_port, **(settings | variables)), self._folder, probe_port)
         self.controllers.append(replica)
         return replica
 
     def start_git_server(self, **variables: str) -> Replica:
         """Start one more git server, which is not ready yet."""
         probe_port, port = free_ports(2)
-        tokens = self._folder / "tokens"
-        tokens.write_text(f"{ADMIN_TOKEN}\n")
-        settings = {"ARENA_PORT": str(port), "ARENA_TOKEN_FILE": str(tokens)}
         name = f"git-server-{len(self.git_servers)}"
-        replica = Replica(name, ("git-server",), self._environment(probe_port, **settings, **variables), self._folder, probe_port)
+        environment = self._environment(probe_port, **{"ARENA_PORT": str(port), **variables})
+        replica = Replica(name, ("git-server",), environment, self._folder, probe_port)
         self.git_servers.append(replica)
         self._git_ports[name] = port
         return replica
@@ -212,7 +210,7 @@ class Installation:
             "KUBECONFIG": str(self.plane.kubeconfig),
             "POD_NAMESPACE": SYSTEM,
         }
-        return clean_environment(home, **common, **variables)
+        return clean_environment(home, **(common | variables))
 
 
 class Team:
