@@ -137,7 +137,7 @@ def _compile(declared: Declared) -> Guardrail:
     limit: int | None = None
     early: Early | None = None
     if name in ("max_length", "content_excludes", "banned_words"):
-        values, _ = read_params(check_types()[name].params, declared.params)
+        values, _ = read_params(check_types()[name].declared, declared.params)
         if name == "max_length":
             limit = character_limit(values["max"], values["max_tokens"])
         early = _too_long(limit) if limit is not None else _holds_words(values)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from engine.checks.compiled import CompiledCheck
 from engine.checks.evidence import Evidence
 from engine.checks.questions import Answers
+from engine.conversation.evals import AFTER_A_STEP, AFTER_A_TURN, AT_THE_END, due
 from engine.conversation.script import ScriptTurn
 from engine.conversation.session import Session
 from engine.conversation.turn import TurnTaker
@@ -26,6 +27,7 @@ class Holder:
         self._item = item
         self._results = results
         self._taker = TurnTaker(session)
+        self._steps = 0
 
     async def hold(self) -> None:
         """Hold the conversation to its end.
@@ -40,6 +42,8 @@ class Holder:
                 break
         if script.checks:
             await self._check(script.checks, Scope.CONVERSATION, None)
+        if script.evals:
+            await self._check(due(script.evals, AT_THE_END, self._item.id), Scope.SESSION, None)
 
     async def _play(self, turn: ScriptTurn) -> bool:
         """Play an entry of the script; False when a check of it failed."""
@@ -58,7 +62,18 @@ class Holder:
         transcript = self._session.transcript
         transcript.begin_turn()
         await self._taker.take(turn, message)
-        return not turn.checks or await self._check(turn.checks, Scope.TURN, transcript.turns - 1)
+        holds = not turn.checks or await self._check(turn.checks, Scope.TURN, transcript.turns - 1)
+        if self._session.script.evals:
+            await self._measure(transcript.turns - 1)
+        return holds
+
+    async def _measure(self, turn: int) -> None:
+        """Make the session evals that are due after a turn."""
+        workflow = self._session.transcript.evidence().workflow
+        steps = 0 if workflow is None else len(workflow.entered)
+        triggers = AFTER_A_STEP if steps > self._steps else AFTER_A_TURN
+        self._steps = steps
+        await self._check(due(self._session.script.evals, triggers, f"{self._item.id}/{turn}"), Scope.SESSION, turn)
 
     async def _check(self, checks: Sequence[CompiledCheck], scope: Scope, turn: int | None) -> bool:
         found = await evaluate(checks, self._session.transcript.evidence(), scope, turn, self._session.line.answers)

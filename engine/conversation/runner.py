@@ -17,7 +17,7 @@ from engine.conversation.session import Session
 from engine.conversation.tool_loop import ToolLoopStopped
 from engine.conversation.transcript import Transcript
 from engine.errors import BundleInvalid, EngineError, JudgeFailed, ProviderError
-from engine.items import CheckResult, Item, ItemError, ItemResult, Verdict
+from engine.items import CheckResult, Item, ItemError, ItemResult, Scope, Verdict
 from engine.plan import Plan
 from engine.providers.messages import Message, message_json
 from foundation.clock import Clock
@@ -43,18 +43,19 @@ class _Outcome:
 
     @property
     def verdict(self) -> Verdict:
-        """Return error when the conversation or, with no check failed, a check could not be run to its end."""
+        """Return error when the conversation or, with no check failed, a check could not be run to its end. Session evals decide nothing."""
         if self.error is not None:
             return Verdict.ERROR
-        if any(not check.passed and not check.error for check in self.checks):
-            return Verdict.FAIL
-        return Verdict.ERROR if any(check.error for check in self.checks) else Verdict.PASS
+        failed = [check for check in self.checks if not check.passed and check.scope is not Scope.SESSION]
+        if not failed:
+            return Verdict.PASS
+        return Verdict.ERROR if all(check.error for check in failed) else Verdict.FAIL
 
     def cause(self) -> ItemError | None:
         """Return why the verdict is error: what ended the conversation, else the first check that could not be evaluated; None for other verdicts."""
         if self.error is not None or self.verdict is not Verdict.ERROR:
             return self.error
-        broken = next(check for check in self.checks if check.error)
+        broken = next(check for check in self.checks if check.error and check.scope is not Scope.SESSION)
         return ItemError("check", f"cannot evaluate check '{broken.type}': {broken.error}")
 
     def result_fields(self) -> dict[str, Any]:

@@ -4,14 +4,14 @@ Owns the step from a bundle's values to what a conversation needs at each turn. 
 know providers' protocols, nor what becomes of results.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from engine.bundle.model import Assertion, Bundle, Scenario, Turn
-from engine.checks.compiled import Bounds, CompiledCheck, condition
-from engine.checks.registry import prepare_check
+from engine.bundle.model import Bundle, Scenario, Turn
+from engine.checks.compiled import CompiledCheck
+from engine.conversation.asked import compile_checks
 from engine.conversation.brief import Brief, Setting, compile_brief
+from engine.conversation.evals import SessionEval, compile_evals
 from engine.conversation.faculties import Enable
 from engine.errors import BundleInvalid
 
@@ -41,6 +41,7 @@ class Script:
     turns: tuple[ScriptTurn, ...]
     checks: tuple[CompiledCheck, ...]
     faculties: tuple[Enable, ...] = ()
+    evals: tuple[SessionEval, ...] = ()
 
 
 def compile_script(bundle: Bundle, scenario: Scenario, model: str = "") -> Script:
@@ -51,14 +52,27 @@ def compile_script(bundle: Bundle, scenario: Scenario, model: str = "") -> Scrip
             what the loader let pass.
     """
     try:
+        faculties, brief = _equip(bundle, scenario, model)
         return Script(
             scenario=scenario.id,
-            brief=compile_brief(Setting(bundle, scenario, model), scenario.task_type, scenario.location),
+            brief=brief,
+            faculties=faculties,
             turns=tuple(_turn(turn, scenario, bundle) for turn in scenario.turns),
             checks=compile_checks(scenario.conversation_assertions),
+            evals=compile_evals(bundle, scenario),
         )
     except ValueError as error:
         raise BundleInvalid(f"{scenario.location}: cannot hold scenario '{scenario.id}': {error}") from error
+
+
+def _equip(bundle: Bundle, scenario: Scenario, model: str) -> tuple[tuple[Enable, ...], Brief]:
+    """Return what conversations of a scenario have besides a prompt, and the brief that they start with."""
+    arena = bundle.arena
+    if arena.workflow is None:
+        return (), compile_brief(Setting(bundle, scenario, model), scenario.task_type, scenario.location)
+    from engine.conversation.equipment import equip  # noqa: PLC0415 - only arenas that have more than prompts pay for it
+
+    return equip(bundle, scenario, model)
 
 
 def _turn(turn: Turn, scenario: Scenario, bundle: Bundle) -> ScriptTurn:
@@ -75,38 +89,4 @@ def _turn(turn: Turn, scenario: Scenario, bundle: Bundle) -> ScriptTurn:
         streaming=scenario.streaming if turn.streaming is None else turn.streaming,
         checks=compile_checks(turn.assertions),
         user=user,
-    )
-
-
-def compile_checks(assertions: Sequence[Assertion]) -> tuple[CompiledCheck, ...]:
-    """Compile checks in their order.
-
-    Raises:
-        ValueError: one is not what the loader let pass.
-    """
-    return tuple(compile_check(assertion) for assertion in assertions)
-
-
-def compile_check(assertion: Assertion) -> CompiledCheck:
-    """Compile one check.
-
-    Raises:
-        ValueError: it is not what the loader let pass.
-    """
-    when = assertion.when
-    applies = None
-    if when is not None:
-        applies = condition(
-            tool_called=when.tool_called,
-            tool_called_pattern=when.tool_called_pattern,
-            any_tool_called=when.any_tool_called,
-            min_tool_calls=when.min_tool_calls,
-        )
-    return CompiledCheck(
-        type=assertion.type,
-        evaluate=prepare_check(assertion.check, assertion.params),
-        bounds=Bounds(assertion.min_score, assertion.max_score),
-        message=assertion.message,
-        applies=applies,
-        name=assertion.check if assertion.type == "assertion" else "",
     )
