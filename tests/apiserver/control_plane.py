@@ -14,6 +14,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,14 +35,30 @@ class NotReady(Exception):
     """A process did not become ready; the message ends with its last lines."""
 
 
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """What a control plane has beyond what most tests need.
+
+    `arguments` go to the API server, `controllers` run beside the usual ones. `service_accounts`: pods get the token of theirs, as in every cluster.
+    """
+
+    arguments: tuple[str, ...] = ()
+    controllers: tuple[str, ...] = ()
+    service_accounts: bool = False
+
+
+NO_EXTRAS = Extras()
+
+
 class ControlPlane:
     """One control plane. `start` and `stop` may be repeated, with the same state.
 
     Whoever holds ADMIN_TOKEN may do everything; the user of OTHER_TOKEN (`other`) may do what RBAC grants.
     """
 
-    def __init__(self, programs: Path, folder: Path) -> None:
+    def __init__(self, programs: Path, folder: Path, extras: Extras = NO_EXTRAS) -> None:
         self.folder = folder
+        self._extras = extras
         self._programs = programs
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._client_port, self._peer_port, self._port = free_ports(3)
@@ -80,18 +97,22 @@ class ControlPlane:
             *(f"--tls-cert-file={at / 'server.pem'}", f"--tls-private-key-file={at / 'server.key'}", f"--client-ca-file={at / 'ca.pem'}"),
             *("--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={at / 'sa.pub'}"),
             *(f"--service-account-signing-key-file={at / 'sa.key'}", f"--token-auth-file={at / 'tokens.csv'}"),
-            *("--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none"),
+            *("--authorization-mode=RBAC", "--endpoint-reconciler-type=none", *self._extras.arguments),
+            *(() if self._extras.service_accounts else ("--disable-admission-plugins=ServiceAccount",)),
         )
         self._await("kube-apiserver", lambda: _answers(f"{self.url}/readyz", self.ca_file))
 
     def start_controllers(self) -> None:
         """Start the controllers of Jobs, garbage and namespaces; kinds whose CRDs come later are collected half a minute later only."""
-        names = "job-controller,garbage-collector-controller,namespace-controller,ttl-after-finished-controller"
+        names = ["job-controller", "garbage-collector-controller", "namespace-controller", "ttl-after-finished-controller", *self._extras.controllers]
+        if self._extras.service_accounts:
+            names += ["serviceaccount-controller", "root-ca-certificate-publisher-controller"]
         port = free_ports(1)[0]
         self._spawn(
             "kube-controller-manager",
             *(f"--kubeconfig={self.kubeconfig}", "--leader-elect=false", "--use-service-account-credentials=false"),
-            *(f"--controllers={names},node-lifecycle-controller,taint-eviction-controller", "--bind-address=127.0.0.1", f"--secure-port={port}"),
+            f"--controllers={','.join([*names, 'node-lifecycle-controller', 'taint-eviction-controller'])}",
+            *(f"--root-ca-file={self.ca_file}", "--bind-address=127.0.0.1", f"--secure-port={port}"),
         )
         self._await("kube-controller-manager", lambda: _answers(f"https://127.0.0.1:{port}/healthz", None))
 
@@ -204,12 +225,12 @@ def kubeconfig(url: str, ca_file: Path, user: dict[str, object]) -> dict[str, ob
     }
 
 
-def started(programs: Path, folder: Path) -> ControlPlane:
+def started(programs: Path, folder: Path, extras: Extras = NO_EXTRAS) -> ControlPlane:
     """Return a running etcd and API server; a port that somebody took meanwhile costs another try."""
     for attempt in range(_STARTS):
         place = folder / str(attempt)
         place.mkdir()
-        plane = ControlPlane(programs, place)
+        plane = ControlPlane(programs, place, extras)
         try:
             plane.start()
         except NotReady:

@@ -69,7 +69,7 @@ class _Running:
 class Kubelet:
     """Runs the pods of namespaces, None: of all. `claims` maps a PersistentVolumeClaim's name to its folder; they need not exist as objects."""
 
-    def __init__(  # noqa: PLR0913 - what it is given is what it plays with
+    def __init__(
         self,
         plane: ControlPlane,
         cluster: KubeCluster,
@@ -289,7 +289,7 @@ class Kubelet:
 
 
 @contextlib.asynccontextmanager
-async def kubelet(  # noqa: PLR0913 - as Kubelet
+async def kubelet(
     plane: ControlPlane,
     cluster: KubeCluster,
     folder: Path,

@@ -1,12 +1,13 @@
-"""What a pod's container becomes as a process of this machine: its words and its environment, with mount points turned into folders.
+"""What a pod's container becomes as a process of this machine: its words, its environment and what is mounted where.
 
-There is no mount namespace: a word or a variable that is a mount point, or lies in one, names the folder itself. Nothing makes a mount read-only.
+How it sees its mounts is a runtime's: `in_folders` here, which needs nothing of the machine, or `kubelet_room`.
 """
 
 import base64
+import os
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ from reconcile.cluster.port import Object
 
 Read = Callable[[str, str], Awaitable[Mapping[str, str]]]
 """From a kind (`Secret`, `ConfigMap`) and a name to its data; NotFound, when there is none, becomes `NotStartable`."""
+Token = Callable[[int], Awaitable[str]]
+"""Makes a token of the pod's service account that is good for so many seconds."""
+_OPEN = 0o777
 
 
 class NotStartable(Exception):
@@ -25,12 +29,27 @@ class NotStartable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Mount:
+    """A folder of this machine, and the container's path of it."""
+
+    path: str
+    folder: Path
+    is_read_only: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Process:
-    """A container as a process."""
+    """A container as a process. `security` is the container's securityContext over the pod's."""
 
     name: str
     words: tuple[str, ...]
     environment: Mapping[str, str]
+    mounts: tuple[Mount, ...]
+    security: Mapping[str, Any]
+
+
+Runtime = Callable[[Process, Path], Process]
+"""Makes a process see its mounts; the folder is the container's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +60,8 @@ class Folders:
     pod: Path
 
 
-async def volumes_of(pod: Object, folders: Folders, read: Read) -> dict[str, Path]:
-    """Return the folder of each volume of a pod, made and filled.
+async def volumes_of(pod: Object, folders: Folders, read: Read, token: Token) -> dict[str, Path]:
+    """Return the folder of each volume of a pod, made and filled. A claim's folder becomes the pod's fsGroup's, as OnRootMismatch has it.
 
     Raises:
         NotStartable: FailedMount: a claim, Secret or ConfigMap is missing, or the source is one that is not played here.
@@ -55,36 +74,74 @@ async def volumes_of(pod: Object, folders: Folders, read: Read) -> dict[str, Pat
             if spec["claimName"] not in folders.claims:
                 raise NotStartable("FailedMount", f'persistentvolumeclaim "{spec["claimName"]}" not found')
             folder = folders.claims[spec["claimName"]]
+            _own(folder, (pod["spec"].get("securityContext") or {}).get("fsGroup"))
         elif source in ("secret", "configMap"):
-            folder.mkdir(parents=True, exist_ok=True)
-            data = await read(*(("Secret", spec["secretName"]) if source == "secret" else ("ConfigMap", spec["name"])))
-            for key, text in data.items():
-                (folder / key).write_text(text)
+            kind, name = ("Secret", spec["secretName"]) if source == "secret" else ("ConfigMap", spec["name"])
+            _fill(folder, await read(kind, name))
+        elif source == "projected":
+            _fill(folder, await _projected(pod, spec, read, token))
         elif source == "emptyDir":
             folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(_OPEN)
         else:
             raise NotStartable("FailedMount", f"volumes of the source {source} are not played here")
         found[volume["name"]] = folder
     return found
 
 
-async def process_of(pod: Object, container: Mapping[str, Any], volumes: Mapping[str, Path], read: Read, path: str) -> Process:
-    """Return a container's process. `path` is the PATH that its image would set.
+async def _projected(pod: Object, spec: Mapping[str, Any], read: Read, token: Token) -> dict[str, str]:
+    """Return the files of a projected volume."""
+    files: dict[str, str] = {}
+    for ((source, wanted),) in (each.items() for each in spec["sources"]):
+        if source == "serviceAccountToken":
+            files[wanted["path"]] = await token(wanted["expirationSeconds"])
+        elif source == "downwardAPI":
+            files |= {item["path"]: _field(pod, item["fieldRef"]["fieldPath"]) for item in wanted["items"]}
+        else:
+            data = await read("Secret" if source == "secret" else "ConfigMap", wanted["name"])
+            files |= {item["path"]: data[item["key"]] for item in wanted.get("items") or ({"key": key, "path": key} for key in data)}
+    return files
+
+
+def _fill(folder: Path, files: Mapping[str, str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text)
+
+
+def _own(folder: Path, group: int | None) -> None:
+    """Give a claim's root to a group; only root can, and for nobody else does it matter."""
+    if group is not None and os.geteuid() == 0 and folder.stat().st_gid != group:
+        os.chown(folder, -1, group)
+        folder.chmod(0o2770)
+
+
+async def process_of(pod: Object, container: Mapping[str, Any], volumes: Mapping[str, Path], read: Read, base: Mapping[str, str]) -> Process:
+    """Return a container's process. `base` are the variables that its image and the kubelet would set.
 
     Raises:
         NotStartable: CreateContainerConfigError: a Secret, ConfigMap or key is missing.
     """
-    mounts: dict[str, Path] = {}
+    mounts = []
     for mount in container.get("volumeMounts") or ():
         place = volumes[mount["name"]] / mount.get("subPath", "")
         if not place.exists():
             place.mkdir(parents=True)
-        mounts[mount["mountPath"].rstrip("/")] = place
-    variables = {"PATH": path, "HOSTNAME": pod["spec"].get("hostname") or pod["metadata"]["name"]}
+        mounts.append(Mount(mount["mountPath"].rstrip("/"), place, mount.get("readOnly", False)))
+    variables = {**base, "HOSTNAME": pod["spec"].get("hostname") or pod["metadata"]["name"]}
     async for name, value in _variables(pod, container, read):
-        variables[name] = _mounted(_expanded(value, variables), mounts)
+        variables[name] = _expanded(value, variables)
     words = [*(container.get("command") or ()), *(container.get("args") or ())]
-    return Process(container["name"], tuple(_mounted(_expanded(word, variables), mounts) for word in words), variables)
+    security = {**(pod["spec"].get("securityContext") or {}), **(container.get("securityContext") or {})}
+    return Process(container["name"], tuple(_expanded(word, variables) for word in words), variables, tuple(mounts), security)
+
+
+def in_folders(process: Process, home: Path) -> Process:
+    """Have a word or a variable that is a mount point, or lies in one, name the folder itself. Nothing makes a mount read-only."""
+    home.mkdir(parents=True, exist_ok=True)
+    mounts = {mount.path: mount.folder for mount in process.mounts}
+    variables = {name: _mounted(value, mounts) for name, value in process.environment.items()}
+    return replace(process, words=tuple(_mounted(word, mounts) for word in process.words), environment=variables)
 
 
 async def _variables(pod: Object, container: Mapping[str, Any], read: Read) -> Any:
