@@ -116,19 +116,19 @@ async def test_an_account_that_is_deleted(control_plane: ControlPlane, account: 
     token = token_of(control_plane, account)
     await arrived(control_plane, token, FETCH)
     control_plane.ask("DELETE", f"/api/v1/namespaces/{HOME}/serviceaccounts/{account}").close()
+    await forgotten(control_plane, token)
+
+
+async def forgotten(plane: ControlPlane, token: str) -> None:
+    """Wait until a token is nobody's, asking afresh each time."""
     async with asyncio.timeout(60):
-        while await is_known(control_plane, token):
+        while True:
+            async with reviewing(plane) as authorizer:
+                try:
+                    await authorizer.authorize(Credential(token), FETCH)
+                except NotAuthenticated:
+                    return
             await asyncio.sleep(0.2)
-
-
-async def is_known(plane: ControlPlane, token: str) -> bool:
-    """Say whether a token is somebody's, asking afresh."""
-    async with reviewing(plane) as authorizer:
-        try:
-            await authorizer.authorize(Credential(token), FETCH)
-        except NotAuthenticated:
-            return False
-        return True
 
 
 async def test_a_role_for_one_project(control_plane: ControlPlane) -> None:

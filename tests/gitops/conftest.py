@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvicorn
@@ -147,7 +148,7 @@ class GitServer:
 
 
 @contextlib.asynccontextmanager
-async def serving(application: SmartHTTP) -> AsyncIterator[str]:
+async def serving(application: Any) -> AsyncIterator[str]:
     """Serve an application on a free port of this machine; yields `host:port`."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
