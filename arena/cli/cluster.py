@@ -27,7 +27,6 @@ Context = Annotated[str, typer.Option("--context", envvar=settings.CONTEXT, show
 Level = Annotated[LogLevel, typer.Option("--log-level", envvar=settings.LOG_LEVEL, help="Least severe log lines to write.")]
 
 CONTENT, INSTALLATION, NAMESPACE, PROBE_PORT = Path("/workspace-content"), "arena", "arena-system", 8081
-QUEUE_SECRET = "arena-queue/url"  # noqa: S105 - where the secret is
 
 
 def register(app: typer.Typer) -> None:
@@ -39,15 +38,25 @@ def register(app: typer.Typer) -> None:
 def controller(  # noqa: PLR0913 - one parameter an option
     *,
     redis_url: Annotated[str, typer.Option("--redis-url", envvar=settings.REDIS_URL, show_default="none", help="Queue server.")] = "",
+    worker_redis_url: Annotated[
+        str,
+        typer.Option(
+            "--worker-redis-url",
+            envvar=settings.WORKER_REDIS_URL,
+            show_default="that of --redis-url",
+            help="Queue server as workers reach it, without a credential.",
+        ),
+    ] = "",
     queue_secret: Annotated[
         str,
         typer.Option(
             "--queue-secret",
             envvar=settings.QUEUE_SECRET,
             metavar="NAME/KEY",
-            help="Secret, in a run's namespace, that its workers read REDIS_URL from.",
+            show_default="none",
+            help="Secret, in a run's namespace, that workers read REDIS_URL from where the queue makes no users.",
         ),
-    ] = QUEUE_SECRET,
+    ] = "",
     content_claim: Annotated[
         str,
         typer.Option("--content-claim", envvar=settings.CONTENT_CLAIM, help="PersistentVolumeClaim, in a run's namespace, of the content volume."),
@@ -91,6 +100,7 @@ def controller(  # noqa: PLR0913 - one parameter an option
     chosen = checked.ControllerSettings(
         _replica(content, installation, pod_namespace, host, probe_port),
         redis_url=checked.queue_url(redis_url),
+        worker_redis_url=checked.worker_queue_url(worker_redis_url, redis_url),
         queue_secret=checked.secret_value(queue_secret),
         claim=content_claim,
         image=checked.worker_image(image),

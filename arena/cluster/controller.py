@@ -21,7 +21,6 @@ from arena.http_protocol import BoundedProtocol
 from arena.listening import listen
 from arena.reconcilers import reconcilers_of
 from engine.queue.redis import RedisWorkQueue
-from engine.queue.urls import without_credentials
 from foundation.clock import Clock, SystemClock
 from gitops.content import ContentVolume
 from gitops.mirrors import Mirrors
@@ -114,7 +113,7 @@ class ControllerProcess:
             image=settings.image,
             installation=installation,
             max_workers=settings.max_workers,
-            users=self._queue.users(without_credentials(settings.redis_url)),
+            users=self._queue.users(settings.worker_redis_url),
             shared_queue=settings.queue_secret,
             pods=ClusterPods(installation, settings.claim, backoff_by_index=by_index),
         )

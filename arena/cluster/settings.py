@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from arena.errors import UsageError
+from engine.queue.urls import without_credentials
 from gitops.remote_addresses import Network
 from reconcile.worker_job import SecretValue
 
@@ -41,12 +42,14 @@ class Webhook:
 class ControllerSettings:
     """What a controller is told. `webhook` None: API servers ask nobody. `max_workers` None: a run gets all that it asks for.
 
-    `redis_url` holds a password: it is never logged and never written anywhere.
+    `redis_url` holds our own password: it is never logged and never written anywhere. Workers reach the queue by `worker_redis_url`, each run's as a
+    user of its own; where the queue's server makes none, by what the Secret `queue_secret` of the run's namespace says.
     """
 
     replica: Replica
     redis_url: str
-    queue_secret: SecretValue
+    worker_redis_url: str
+    queue_secret: SecretValue | None
     claim: str
     image: str
     git_url: str
@@ -108,12 +111,35 @@ def queue_url(text: str) -> str:
     return text
 
 
-def secret_value(text: str) -> SecretValue:
-    """Return the Secret and the key that NAME/KEY names.
+def worker_queue_url(text: str, own: str) -> str:
+    """Return the queue's URL as workers reach it, without a credential: that of `own` where none is named.
+
+    Raises:
+        UsageError: it is no URL of a queue, or holds a credential.
+    """
+    if not text:
+        return without_credentials(own)
+    if _scheme(text) not in _QUEUES:
+        raise UsageError(
+            "cannot use --worker-redis-url (ARENA_WORKER_REDIS_URL): it does not begin with redis://, rediss:// or unix://",
+            hint="write it as rediss://HOST:PORT/0",
+        )
+    if without_credentials(text) != text:
+        raise UsageError(
+            "cannot use --worker-redis-url (ARENA_WORKER_REDIS_URL): it holds a user or a password, and each run gets its own",
+            hint="write it as rediss://HOST:PORT/0",
+        )
+    return text
+
+
+def secret_value(text: str) -> SecretValue | None:
+    """Return the Secret and the key that NAME/KEY names; None for "".
 
     Raises:
         UsageError: it names none.
     """
+    if not text:
+        return None
     found = _SECRET.fullmatch(text)
     if found is None:
         raise UsageError(

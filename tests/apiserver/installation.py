@@ -19,7 +19,7 @@ from urllib.error import HTTPError
 from engine.queue.embedded import find_server
 from gitops.content import ContentVolume, ProjectKey
 from reconcile.arena_run import finished
-from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, LEASE, NAMESPACE, SECRET
+from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, LEASE, NAMESPACE
 from tests.apiserver.control_plane import ADMIN_TOKEN, ControlPlane, free_ports
 from tests.apiserver.node import Node
 from tests.apiserver.objects import Object, Objects
@@ -28,7 +28,6 @@ from tests.e2e.installation import ARENA, Checkout, Git, clean_environment, unti
 SYSTEM = "arena"
 """The namespace that the controllers are in, and their Lease."""
 CLAIM = "arena-content"
-QUEUE_SECRET = "arena-queue"
 START_S = 60.0
 STOP_S = 40.0
 
@@ -152,7 +151,6 @@ class Installation:
         (probe_port,) = free_ports(1)
         settings = {
             "REDIS_URL": self.queue.url,
-            "ARENA_QUEUE_SECRET": f"{QUEUE_SECRET}/url",
             "ARENA_CONTENT_CLAIM": CLAIM,
             "ARENA_IMAGE": "arena:test",
             "ARENA_GIT_URL": "http://arena.test/git",
@@ -214,7 +212,7 @@ class Installation:
 
 
 class Team:
-    """A namespace of the cluster with what its runs need, and somebody who works in it."""
+    """A namespace of the cluster and somebody who works in it."""
 
     def __init__(self, installation: Installation, name: str, folder: Path, labels: Mapping[str, str] | None = None) -> None:
         self.installation = installation
@@ -223,7 +221,6 @@ class Team:
         self._folder = folder
         self._git = Git(folder / "home")
         self.objects.create(NAMESPACE, "", name, metadata={"labels": dict(labels or {})})
-        self.objects.create(SECRET, name, QUEUE_SECRET, stringData={"url": installation.queue.url})
 
     def project(self, name: str = "support") -> Checkout:
         """Create a hosted project, wait until it takes pushes, and return a working copy of it."""
