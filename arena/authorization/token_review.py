@@ -125,7 +125,7 @@ class TokenReviewAuthorizer:
         except TimeoutError as error:
             raise DecisionUnavailable(f"cannot decide: the API server takes more than {REVIEW_S:.0f} s for a {kind}") from error
         except (Forbidden, StoreUnavailable) as error:
-            hint = "bind the ClusterRole system:auth-delegator to our service account" if isinstance(error, Forbidden) else error.hint
+            hint = "apply manifests/base, or bind the ClusterRole system:auth-delegator to our service account" if isinstance(error, Forbidden) else error.hint
             raise DecisionUnavailable(f"cannot decide: {error.message}", hint=hint) from error
         except ClusterError as error:  # whose message may quote what was asked
             raise DecisionUnavailable(f"cannot decide: the API server refuses the {kind} ({type(error).__name__})") from None
