@@ -76,7 +76,8 @@ class CheckResult:
     """The outcome of one check.
 
     `turn` is the 0-based index of the scripted turn, None for the conversation's checks; `score` is 0 to 1, None when the check has none;
-    `error` is set when the check itself could not be evaluated (then `passed` is False); a skipped check has `passed` True.
+    `error` is set when the check itself could not be evaluated (then `passed` is False); a skipped check has `passed` True. `tolerance` is the share of
+    trials in which it must pass for its run to pass; None when it must in each.
     """
 
     scope: Scope
@@ -90,6 +91,7 @@ class CheckResult:
     explanation: str = ""
     error: str = ""
     skipped: bool = False
+    tolerance: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import string
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from engine.items import Scope
 
@@ -14,8 +15,8 @@ _SCOPE_LETTERS = {Scope.TURN: "t", Scope.CONVERSATION: "c", Scope.SESSION: "s"}
 _SCOPES = {letter: scope for scope, letter in _SCOPE_LETTERS.items()}
 _DIGITS = string.digits + string.ascii_letters
 
-Title = tuple[str, str]
-"""A check's type and name."""
+Title = tuple[str, str, float | None]
+"""A check's type, name and tolerance."""
 
 
 class Outcome(StrEnum):
@@ -29,7 +30,10 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckOutcome:
-    """One check's outcome. Scope, turn and `ordinal` (from 0 within scope and turn) identify the check within its scenario; its type alone does not."""
+    """One check's outcome. Scope, turn and `ordinal` (from 0 within scope and turn) identify the check within its scenario; its type alone does not.
+
+    `tolerance` is as in `CheckResult`.
+    """
 
     scope: Scope
     turn: int | None
@@ -37,6 +41,7 @@ class CheckOutcome:
     type: str
     name: str
     outcome: Outcome
+    tolerance: float | None = None
 
 
 def pack_place(scope: Scope, turn: int | None) -> str:
@@ -53,7 +58,7 @@ def titles_of(outcomes: Iterable[CheckOutcome]) -> dict[Title, int]:
     """Return each title once, with its number: checks of one scenario mostly share a few."""
     titles: dict[Title, int] = {}
     for outcome in outcomes:
-        titles.setdefault((outcome.type, outcome.name), len(titles))
+        titles.setdefault((outcome.type, outcome.name, outcome.tolerance), len(titles))
     return titles
 
 
@@ -65,7 +70,7 @@ def pack_outcomes(outcomes: Iterable[CheckOutcome], titles: dict[Title, int]) ->
         place = pack_place(outcome.scope, outcome.turn)
         entry = places.setdefault(place, [place, "", ""])
         entry[1] += outcome.outcome
-        high, low = divmod(titles[outcome.type, outcome.name], len(_DIGITS))
+        high, low = divmod(titles[outcome.type, outcome.name, outcome.tolerance], len(_DIGITS))
         entry[2] += f"{_DIGITS[high]}{_DIGITS[low]}"[-digits:]
     return list(places.values())
 
@@ -74,7 +79,7 @@ def _digits(titles: int) -> int:
     return 1 if titles <= len(_DIGITS) else 2
 
 
-def unpack_outcomes(wire: list[list[str]], titles: list[list[str]]) -> Iterator[CheckOutcome]:
+def unpack_outcomes(wire: list[list[str]], titles: list[list[Any]]) -> Iterator[CheckOutcome]:
     """Yield what `pack_outcomes` was given, without the last ones of a place that were cut. Raises: ValueError, IndexError: it is no such form."""
     digits = _digits(len(titles))
     for place, letters, numbers in wire:
@@ -83,5 +88,5 @@ def unpack_outcomes(wire: list[list[str]], titles: list[list[str]]) -> Iterator[
             number = 0
             for digit in numbers[ordinal * digits : (ordinal + 1) * digits]:
                 number = number * len(_DIGITS) + _DIGITS.index(digit)
-            kind, name = titles[number]
-            yield CheckOutcome(scope, turn, ordinal, kind, name, Outcome(letter))
+            kind, name, tolerance = titles[number]
+            yield CheckOutcome(scope, turn, ordinal, kind, name, Outcome(letter), tolerance)

@@ -191,7 +191,7 @@ def _numbered(checks: Iterable[CheckResult]) -> Iterator[tuple[int, CheckResult]
 def _outcomes(checks: Iterable[CheckResult]) -> tuple[CheckOutcome, ...]:
     places: dict[tuple[Scope, int | None], list[CheckOutcome]] = {}
     for ordinal, check in _numbered(checks):
-        outcome = CheckOutcome(check.scope, check.turn, ordinal, check.type[:_MAX_NAME], check.name[:_MAX_NAME], _outcome(check))
+        outcome = CheckOutcome(check.scope, check.turn, ordinal, check.type[:_MAX_NAME], check.name[:_MAX_NAME], _outcome(check), check.tolerance)
         places.setdefault((check.scope, check.turn), []).append(outcome)
     return tuple(outcome for place in places.values() for outcome in place)
 

@@ -42,7 +42,7 @@ _WHEN = Table(
 _IN_PARAMS = "write it inside `params`"
 _CHECK = Table(
     ASSERTION,
-    {"type": name, "params": json_object, "message": string, "when": record(_WHEN, When, located=False), "pass_threshold": number},
+    {"type": name, "params": json_object, "message": string, "when": record(_WHEN, When, located=False), "pass_threshold": between(0, 1)},
     required=("type",),
     hints={"min_score": _IN_PARAMS, "max_score": _IN_PARAMS},
 )

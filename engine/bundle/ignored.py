@@ -32,7 +32,6 @@ IGNORED: Mapping[tuple[str, str], str] = {
     (TURN, "assistant_temp"): _NEVER_READ,
     (TURN, "user_temp"): _NEVER_READ,
     (TURN, "seed"): _NEVER_READ,
-    (ASSERTION, "pass_threshold"): "every trial must pass; a job's evaluation.minPassRate tolerates failing trials",
     (TOOL_POLICY, "max_total_tool_calls"): _NEVER_READ,
     (TOOL_POLICY, "max_tool_calls_per_turn"): "max_rounds and max_cost_usd limit a turn's tool calls",
     (PROVIDER, "headers"): "it is not sent with requests yet",

@@ -59,7 +59,7 @@ class Assertion:
     `type` is what the author wrote (`assertion` for a wrapped one) and is what results show; `check` is the type to evaluate: the `eval_type` of a
     wrapper, otherwise `type`. `params` are the check's own (a wrapper's `eval_params`); `min_score` and `max_score` were lifted out of them, and so was
     `message`, which many files put there: the entry's own message wins. Aliases of check types are not resolved here.
-    `pass_threshold` (0 to 1, across trials) is parsed; a bundle that sets it gets a warning, because nothing honours it yet.
+    `pass_threshold` (0 to 1) is the share of a scenario's trials in which the check must pass for the run to pass; None: in each.
     """
 
     type: str
@@ -188,6 +188,11 @@ class Scenario:
     trials: int | None = None
     seed_memories: tuple["SeedMemory", ...] = ()
     location: Location = NOWHERE
+
+    @property
+    def checks(self) -> tuple[Assertion, ...]:
+        """Return every check, those of turns first."""
+        return (*(check for turn in self.turns for check in turn.assertions), *self.conversation_assertions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,6 +394,14 @@ class Bundle:
     personas: Mapping[str, Persona]
     evals: Mapping[str, "Evaluation"]
     warnings: tuple[str, ...] = field(default=())
+
+    def subject(self, ident: str) -> "Scenario | Evaluation":
+        """Return what a plan's item is of: the scenario of this id, else the eval.
+
+        Raises:
+            KeyError: there is neither.
+        """
+        return self.scenarios[ident] if ident in self.scenarios else self.evals[ident]
 
     def resolve_path(self, file: str) -> Path:
         """Return where `file` (relative to the bundle's root, as all paths in these values) is on disk.

@@ -47,7 +47,8 @@ class Bounds:
 class CompiledCheck:
     """A check of a scenario, compiled once and run in every conversation that needs it.
 
-    `type` is what the author wrote, and for the wrapper `assertion` `name` is the type inside; `message` is the author's sentence for results.
+    `type` is what the author wrote, and for the wrapper `assertion` `name` is the type inside; `message` is the author's sentence for results;
+    `tolerance` is its pass_threshold.
     """
 
     type: str
@@ -56,6 +57,7 @@ class CompiledCheck:
     message: str = ""
     applies: Applies | None = None
     name: str = ""
+    tolerance: float | None = None
 
     def begin(self, evidence: Evidence, scope: Scope, turn: int | None) -> "CheckResult | Question":
         """Evaluate against `evidence` as far as that can be done without asking anybody; what is to be asked goes to `finish`.
@@ -82,7 +84,7 @@ class CompiledCheck:
 
     def _broken(self, error: Exception, scope: Scope, turn: int | None) -> CheckResult:
         said = str(error) if isinstance(error, ArenaError) else f"{type(error).__name__}: {error}"
-        return CheckResult(scope, turn, self.type, passed=False, name=self.name, message=self.message, error=said)
+        return CheckResult(scope, turn, self.type, passed=False, name=self.name, message=self.message, error=said, tolerance=self.tolerance)
 
     def _explained(self, outcome: Outcome, *, passed: bool) -> str:
         """Return the explanation; of a score that fails by its bounds it says so, since what was found may sound like a pass."""
@@ -103,6 +105,7 @@ class CompiledCheck:
             message=self.message,
             explanation=self._explained(outcome, passed=passed),
             skipped=outcome.skipped,
+            tolerance=self.tolerance,
         )
 
 

@@ -29,6 +29,7 @@ def compile_check(assertion: Assertion) -> CompiledCheck:
         message=assertion.message,
         applies=compile_when(assertion.when),
         name=assertion.check if assertion.type == "assertion" else "",
+        tolerance=assertion.pass_threshold,
     )
 
 

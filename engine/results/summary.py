@@ -207,7 +207,7 @@ class SummaryBuilder:
         rate = pass_rate([tally.cluster for tally in scenarios.values()], self._confidence)
         return Summary(
             identity=self._identity,
-            verdict=verdict_of(total.counts, rate, min_pass_rate=self._min_pass_rate, stopped=stopped),
+            verdict=verdict_of(total.counts, rate, min_pass_rate=self._min_pass_rate, stopped=stopped, tolerated=self._tolerated()),
             total=total,
             rate=rate,
             scenarios=scenarios,
@@ -218,6 +218,9 @@ class SummaryBuilder:
             stopped=stopped,
             lost_transcripts=lost_transcripts,
         )
+
+    def _tolerated(self) -> bool:
+        return all(cell.tolerated for cell in self._cells.values() if cell.counts.failed)
 
     def _add_error(self, item: Item, record: Record) -> None:
         kind, message = (record.error.kind, record.error.message) if record.error else ("unknown", "")
@@ -283,6 +286,7 @@ def _assertion_json(key: dict[str, Any], check: CheckTally) -> dict[str, Any]:
         "skipped": check.skipped,
         "passRate": _rounded(check.passed / judged) if judged else None,
         "flakiness": _rounded(flakiness(check.passed, check.failed)),
+        **({} if check.tolerance is None else {"passThreshold": check.tolerance, "holds": check.holds}),
     }
 
 

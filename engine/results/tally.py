@@ -21,10 +21,11 @@ _SCOPE_ORDER = {Scope.TURN: 0, Scope.CONVERSATION: 1, Scope.SESSION: 2}
 
 @dataclass(slots=True)
 class CheckTally:
-    """How often one check passed, failed, could not be evaluated, or was skipped."""
+    """How often one check passed, failed, could not be evaluated, or was skipped; `tolerance` is the share of trials in which it must pass."""
 
     type: str
     name: str
+    tolerance: float | None = None
     passed: int = 0
     failed: int = 0
     errors: int = 0
@@ -41,6 +42,13 @@ class CheckTally:
                 self.errors += 1
             case Outcome.SKIPPED:
                 self.skipped += 1
+
+    @property
+    def holds(self) -> bool:
+        """Say whether it never failed, or passed in as many trials as it must; what could not be evaluated is no failure, and no pass either."""
+        if not self.failed:
+            return True
+        return self.tolerance is not None and self.passed / (self.passed + self.failed) >= self.tolerance
 
 
 @dataclass(slots=True)
@@ -81,7 +89,7 @@ class Tally:
             key = (outcome.scope, outcome.turn, outcome.ordinal)
             tally = self.checks.get(key)
             if tally is None:
-                tally = self.checks[key] = CheckTally(outcome.type, outcome.name)
+                tally = self.checks[key] = CheckTally(outcome.type, outcome.name, outcome.tolerance)
             tally.count(outcome.outcome)
 
     def merge(self, other: "Tally") -> None:
@@ -119,6 +127,11 @@ class Tally:
         """Return the mean item duration, 0 when nothing was executed."""
         executed = self.counts.executed
         return self.duration.value / executed if executed else 0.0
+
+    @property
+    def tolerated(self) -> bool:
+        """Say whether all that failed here are checks that may fail as often as they did (of one cell; session evals never decide)."""
+        return not self.uncounted_checks and all(check.holds for (scope, _, _), check in self.checks.items() if scope is not Scope.SESSION)
 
     def ordered_checks(self) -> list[tuple[CheckKey, CheckTally]]:
         """Return the checks by scope (turn, conversation, session), turn and ordinal."""

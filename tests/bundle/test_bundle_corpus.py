@@ -120,13 +120,6 @@ def test_refusal_by_name(corpus: Path, name: str, first_line: str) -> None:
     assert caught.value.message.splitlines()[0] == first_line
 
 
-def test_evals_are_refused_by_name(corpus: Path) -> None:
-    """A bundle of evals alone is not one without scenarios: it is refused for what it asks."""
-    bundle = load_bundle(corpus / "eval-test")
-    with pytest.raises(FeatureNotSupported, match=r"evals/basic-eval.eval.yaml:4: cannot run eval 'basic-eval': checking saved conversations"):
-        make_plan(bundle, PlanRequest())
-
-
 def test_keys_without_effect_are_warned_of(corpus: Path) -> None:
     """A key that nothing reads gives a warning with its line."""
     warnings = load_bundle(corpus / "customer-support").warnings
@@ -137,9 +130,9 @@ def test_keys_without_effect_are_warned_of(corpus: Path) -> None:
     )
 
 
-def test_pass_threshold_is_warned_of(corpus: Path) -> None:
-    """pass_threshold is not honoured yet, and the warning says what decides instead."""
-    warnings = load_bundle(corpus / "resilience-testing").warnings
-    assert next(w for w in warnings if "pass_threshold" in w).endswith(
-        "every trial must pass; a job's evaluation.minPassRate tolerates failing trials"
-    )
+def test_pass_threshold_is_read(corpus: Path) -> None:
+    """pass_threshold takes effect, so nothing is said of it."""
+    bundle = load_bundle(corpus / "resilience-testing")
+    checks = [check for turn in bundle.scenarios["statistical-trials"].turns for check in turn.assertions]
+    assert any(check.pass_threshold for check in (*checks, *bundle.scenarios["statistical-trials"].conversation_assertions))
+    assert not any("pass_threshold" in warning for warning in bundle.warnings)
