@@ -40,6 +40,11 @@ class ContentVolume:
         self.root = root
         self._workspace_of = workspace_of
 
+    @property
+    def replicas(self) -> Path:
+        """Return the directory in which processes that share the volume show that they live; no workspace can have this name."""
+        return self.root / ".replicas"
+
     def namespace(self, namespace: str) -> Path:
         """Return the subtree of a namespace: `<root>/<workspace>/<namespace>`."""
         return self.root / _label("workspace", self._workspace_of(_label("namespace", namespace))) / namespace

@@ -42,6 +42,10 @@ class StorageFailed(GitError):
     """The content volume refused a read or a write: full, read-only, or gone. Nothing half-written is visible."""
 
 
+class VolumeUnfit(GitError):
+    """The content volume cannot keep writers of one repository apart, so several processes or machines must not share it."""
+
+
 class SeedFailed(GitError):
     """The first commit cannot be made from these files. The repository is as it was."""
 
