@@ -7,29 +7,32 @@ Pure but for one look at the mock response file that an override names. Must not
 import hashlib
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from engine.bundle.evaluations import Evaluation
 from engine.bundle.mock_reader import load_mock_responses
 from engine.bundle.model import Bundle, Provider, Scenario
 from engine.bundle.model_names import models_needed
 from engine.bundle.paths import join
 from engine.bundle.perturbations import Variant, count_variants, variants_of
 from engine.bundle.problems import shown
+from engine.bundle.recordings import EVAL_PROVIDER, recordings_of
 from engine.errors import BundleInvalid, EngineVersionMismatch, MatrixTooLarge, ProviderNotFound
 from engine.items import Item
 from engine.provider_specs import mock_server, mock_subject
 from engine.selection import (
     Pool,
+    Subject,
     bundle_pool,
     check_known,
     fallback_warning,
     idle_excludes,
     job_pool,
     select_providers,
-    select_scenarios,
+    select_subjects,
     serving_providers,
 )
 from engine.version import ENGINE_VERSION
@@ -217,11 +220,23 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A scenario with all its providers."""
+    """A scenario with all its providers, or an eval with all its recordings."""
 
-    scenario: Scenario
+    subject: Subject
     providers: list[str]
     trials: int
+    recordings: tuple[Variant, ...] = ()
+
+    @property
+    def items(self) -> int:
+        """Return how many items there would be."""
+        variants = len(self.recordings) if isinstance(self.subject, Evaluation) else count_variants(self.subject)
+        return len(self.providers) * self.trials * variants
+
+    def cells(self) -> Iterator[Cell]:
+        """Yield the row's cells."""
+        variants = self.recordings if isinstance(self.subject, Evaluation) else variants_of(self.subject)
+        yield from (Cell(self.subject.id, provider, self.trials, variants) for provider in self.providers)
 
 
 def digest_of(data: bytes) -> str:
@@ -239,13 +254,16 @@ def make_plan(bundle: Bundle, request: PlanRequest, options: WorkerOptions = Wor
         BundleInvalid: a pattern cannot be read, or the override's response file cannot.
     """
     override = _checked_override(bundle, request.mock)
-    scenarios = select_scenarios(bundle, request.include, request.exclude, request.only_scenarios)
+    subjects = select_subjects(bundle, request.include, request.exclude, request.only_scenarios)
     pool = _pool(bundle, request)
     check_known(pool, request.only_providers)
-    rows, warnings = _rows(scenarios, pool, request)
+    rows, warnings = _rows(bundle, subjects, pool, request)
     cells = _cells(rows, request.item_cap)
     specs = _specs(bundle, request.providers)
-    used, serving = {cell.provider for cell in cells}, (serving_providers(bundle) | models_needed(bundle)) & specs.keys()
+    used, serving = (
+        {cell.provider for cell in cells if cell.scenario in bundle.scenarios},
+        (serving_providers(bundle) | models_needed(bundle)) & specs.keys(),
+    )
     _check_roles(bundle, rows, serving)
     config = override.config if override else None
     return Plan(
@@ -267,16 +285,19 @@ def make_plan(bundle: Bundle, request: PlanRequest, options: WorkerOptions = Wor
     )
 
 
-def _rows(scenarios: list[Scenario], pool: Pool, request: PlanRequest) -> tuple[list[_Row], list[str]]:
+def _rows(bundle: Bundle, subjects: list[Subject], pool: Pool, request: PlanRequest) -> tuple[list[_Row], list[str]]:
     rows: list[_Row] = []
     warnings: list[str] = []
-    for scenario in scenarios:
-        providers = select_providers(scenario, pool, request.only_providers)
+    for subject in subjects:
+        if isinstance(subject, Evaluation):
+            rows.append(_Row(subject, [EVAL_PROVIDER], 1, recordings_of(bundle, subject)))
+            continue
+        providers = select_providers(subject, pool, request.only_providers)
         if providers:
-            warnings += [warning] if (warning := fallback_warning(scenario, pool)) else []
-            rows.append(_Row(scenario, providers, request.trials if request.trials is not None else scenario.trials or 1))
+            warnings += [warning] if (warning := fallback_warning(subject, pool)) else []
+            rows.append(_Row(subject, providers, request.trials if request.trials is not None else subject.trials or 1))
         else:
-            warnings.append(f"{scenario.location}: scenario '{scenario.id}' does not run: none of the chosen providers is among its own")
+            warnings.append(f"{subject.location}: scenario '{subject.id}' does not run: none of the chosen providers is among its own")
     if not rows:
         chosen = ", ".join(request.only_providers)
         raise ProviderNotFound(
@@ -286,14 +307,10 @@ def _rows(scenarios: list[Scenario], pool: Pool, request: PlanRequest) -> tuple[
 
 
 def _cells(rows: list[_Row], cap: int) -> tuple[Cell, ...]:
-    items = sum(len(row.providers) * row.trials * count_variants(row.scenario) for row in rows)
+    items = sum(row.items for row in rows)
     if items > cap:
         raise MatrixTooLarge(f"cannot plan the run: {items} items are over the cap of {cap}", hint="choose fewer scenarios, providers or trials")
-    cells: list[Cell] = []
-    for row in rows:
-        variants = variants_of(row.scenario)
-        cells.extend(Cell(row.scenario.id, provider, row.trials, variants) for provider in row.providers)
-    return tuple(cells)
+    return tuple(cell for row in rows for cell in row.cells())
 
 
 def _pool(bundle: Bundle, request: PlanRequest) -> Pool:
@@ -330,7 +347,7 @@ def _check_serving(bundle: Bundle) -> None:
 def _check_roles(bundle: Bundle, rows: list[_Row], serving: Collection[str]) -> None:
     providers = {role.id: role.provider for role in bundle.arena.roles}
     for row in rows:
-        for turn in row.scenario.turns:
+        for turn in row.subject.turns if isinstance(row.subject, Scenario) else ():
             provider = providers.get(turn.role)
             if provider is not None and provider not in serving:
                 raise ProviderNotFound(

@@ -7,15 +7,19 @@ know trials, items or runs.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from engine.bundle.evaluations import Evaluation
 from engine.bundle.model import Bundle, Scenario
 from engine.bundle.problems import did_you_mean, shown
 from engine.bundle.provider_reader import SUBJECT_ROLES
-from engine.errors import BundleInvalid, FeatureNotSupported, NoScenarios, ProviderNotFound
+from engine.errors import BundleInvalid, NoScenarios, ProviderNotFound
 from foundation.errors import UnreadableGlob
 from foundation.globs import compile_glob
 from foundation.patterns import Pattern
 
 DEFAULT_GROUP = "default"
+
+Subject = Scenario | Evaluation
+"""What an item is of."""
 
 
 def scenario_glob(pattern: str) -> Pattern:
@@ -36,50 +40,55 @@ def _bad(pattern: str, cause: str, hint: str = "") -> BundleInvalid:
     return BundleInvalid(f"cannot read scenario pattern '{shown(pattern)}': {cause}", hint=hint)
 
 
-def matches(pattern: str, scenario: Scenario) -> bool:
-    """Say whether a pattern names a scenario: by id, by path relative to the bundle, or by the file's base name."""
+def matches(pattern: str, subject: Subject) -> bool:
+    """Say whether a pattern names a scenario or an eval: by id, by path relative to the bundle, or by the file's base name."""
     glob = scenario_glob(pattern)
-    return any(glob.search(name) is not None for name in (scenario.id, scenario.file, scenario.file.rpartition("/")[2]))
+    return any(glob.search(name) is not None for name in (subject.id, subject.file, subject.file.rpartition("/")[2]))
 
 
-def select_scenarios(bundle: Bundle, include: Sequence[str], exclude: Sequence[str], only: Sequence[str]) -> list[Scenario]:
-    """Return the scenarios to run, by id. `include` and `exclude` are patterns (no `include`: every scenario); `only` are exact ids.
+def select_subjects(bundle: Bundle, include: Sequence[str], exclude: Sequence[str], only: Sequence[str]) -> list[Subject]:
+    """Return the scenarios to run, by id; where the bundle has none, its evals. `only` may name evals beside scenarios.
+
+    `include` and `exclude` are patterns (no `include`: all); `only` are exact ids.
 
     Raises:
         BundleInvalid: a pattern cannot be read.
-        FeatureNotSupported: the bundle has nothing but evals.
         NoScenarios: the bundle has none, an `only` id is unknown, an `include` pattern matches nothing, or nothing is left.
     """
     for pattern in (*include, *exclude):
         scenario_glob(pattern)
-    scenarios = [bundle.scenarios[ident] for ident in sorted(bundle.scenarios)]
-    if not scenarios and bundle.evals:
-        first = next(iter(bundle.evals.values()))
-        raise FeatureNotSupported(f"{first.location}: cannot run eval '{first.id}': checking saved conversations (kind Eval) is not supported yet")
-    if not scenarios:
+    subjects = subjects_of(bundle, only)
+    if not subjects:
         raise NoScenarios(f"{bundle.arena_file}: cannot run the arena: it has no scenarios", hint="name scenario files in its 'scenarios'")
     for ident in only:
-        if ident not in bundle.scenarios:
-            raise NoScenarios(f"cannot find scenario '{shown(ident)}'", hint=did_you_mean(ident, sorted(bundle.scenarios), otherwise="scenarios are"))
+        if ident not in bundle.scenarios and ident not in bundle.evals:
+            known = sorted({*bundle.scenarios, *bundle.evals})
+            raise NoScenarios(f"cannot find scenario '{shown(ident)}'", hint=did_you_mean(ident, known, otherwise="scenarios are"))
     for pattern in include:
-        if not any(matches(pattern, scenario) for scenario in scenarios):
+        if not any(matches(pattern, subject) for subject in subjects):
             hint = did_you_mean(
-                pattern, [name for s in scenarios for name in (s.id, s.file)], otherwise="a pattern matches ids, paths and file names, such as"
+                pattern, [name for s in subjects for name in (s.id, s.file)], otherwise="a pattern matches ids, paths and file names, such as"
             )
             raise NoScenarios(f"cannot select scenarios: the pattern '{shown(pattern)}' matches none", hint=hint)
-    included = [s for s in scenarios if (not include or any(matches(p, s) for p in include)) and (not only or s.id in only)]
+    included = [s for s in subjects if (not include or any(matches(p, s) for p in include)) and (not only or s.id in only)]
     left = [s for s in included if not any(matches(pattern, s) for pattern in exclude)]
     if not left:
         raise NoScenarios(
-            f"cannot select scenarios: the filters leave none of the {len(scenarios)}",
+            f"cannot select scenarios: the filters leave none of the {len(subjects)}",
             hint="include, exclude and the chosen scenarios rule each other out",
         )
     return left
 
 
+def subjects_of(bundle: Bundle, only: Collection[str] = ()) -> list[Subject]:
+    """Return what may run, by id: the scenarios and those evals that `only` names; without scenarios, every eval (promptkit-format.md 3.8)."""
+    evals = [found for ident, found in bundle.evals.items() if ident not in bundle.scenarios and (ident in only or not bundle.scenarios)]
+    return sorted((*bundle.scenarios.values(), *evals), key=lambda subject: subject.id)
+
+
 def idle_excludes(bundle: Bundle, exclude: Sequence[str]) -> list[str]:
     """Return a sentence for each `exclude` pattern that names no scenario of the bundle: what it was to keep out may run under another name."""
-    idle = [pattern for pattern in exclude if not any(matches(pattern, scenario) for scenario in bundle.scenarios.values())]
+    idle = [pattern for pattern in exclude if not any(matches(pattern, subject) for subject in subjects_of(bundle))]
     return [f"the exclude pattern '{shown(pattern)}' matches no scenario" for pattern in idle]
 
 

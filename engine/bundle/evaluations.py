@@ -36,16 +36,24 @@ class EvalDef:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A saved conversation to check (kind Eval); `recording` is relative to the bundle's root and may be a glob."""
+    """Saved conversations to check (kind Eval): `recording` is relative to the bundle's root and may be a glob, of which each file is one conversation.
+
+    `turn_assertions` hold after each turn of the assistant, as it was when it was said.
+    """
 
     id: str
     file: str
     description: str = ""
     recording: str = ""
     recording_type: str = ""
-    turns: Json = None
+    turn_assertions: tuple[Assertion, ...] = ()
     conversation_assertions: tuple[Assertion, ...] = ()
     tags: tuple[str, ...] = ()
     mode: str = ""
     speed: float | None = None
     location: Location = NOWHERE
+
+    @property
+    def checks(self) -> tuple[Assertion, ...]:
+        """Return every check, those of turns first."""
+        return (*self.turn_assertions, *self.conversation_assertions)

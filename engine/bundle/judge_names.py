@@ -6,6 +6,7 @@ Owns the rules between a judge's check and the rest of the bundle. Must not ask 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from engine.bundle.evaluations import Evaluation
 from engine.bundle.model import Bundle, Location, Scenario
 from engine.bundle.problems import Problems, did_you_mean, shown
 from engine.errors import BundleInvalid
@@ -14,11 +15,10 @@ Asking = tuple[Location, str, Mapping[str, Any]]
 """Where a check, a guardrail or a session eval is written, its type, and its parameters."""
 
 
-def asking_of(bundle: Bundle, scenarios: Iterable[Scenario]) -> Iterator[Asking]:
-    """Yield every check of the scenarios, and every enabled guardrail and session eval of the bundle."""
-    for scenario in scenarios:
-        for check in (*(check for turn in scenario.turns for check in turn.assertions), *scenario.conversation_assertions):
-            yield check.location, check.check, check.params
+def asking_of(bundle: Bundle, subjects: Iterable[Scenario | Evaluation]) -> Iterator[Asking]:
+    """Yield every check of scenarios and evals, and every enabled guardrail and session eval of the bundle."""
+    for subject in subjects:
+        yield from ((check.location, check.check, check.params) for check in subject.checks)
     for prompt in bundle.prompts.values():
         yield from ((guard.location, guard.type, guard.params) for guard in prompt.validators if guard.enabled)
     evals = (*bundle.arena.pack_evals, *(found for prompt in bundle.prompts.values() for found in prompt.evals))
@@ -30,8 +30,7 @@ def check_judges(bundle: Bundle, problems: Problems) -> None:
     from engine.checks import judge_of  # noqa: PLC0415 - only bundles that have checks need them
 
     seen: set[tuple[Location, str]] = set()
-    recorded = [(check.location, check.check, check.params) for saved in bundle.evals.values() for check in saved.conversation_assertions]
-    for place, kind, params in (*asking_of(bundle, bundle.scenarios.values()), *recorded):
+    for place, kind, params in asking_of(bundle, (*bundle.scenarios.values(), *bundle.evals.values())):
         need = judge_of(kind)
         if need and (place, kind) not in seen:
             seen.add((place, kind))

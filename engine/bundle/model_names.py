@@ -34,7 +34,7 @@ def models_needed(bundle: Bundle) -> frozenset[str]:
     """Return the ids of all providers that label or embed for the bundle's checks."""
     if not any(provider.role in SLOTS.values() for provider in bundle.providers.values()):
         return frozenset()
-    asked = (_needed(bundle, kind, params) for _, kind, params in asking_of(bundle, bundle.scenarios.values()))
+    asked = (_needed(bundle, kind, params) for _, kind, params in asking_of(bundle, (*bundle.scenarios.values(), *bundle.evals.values())))
     return frozenset(name for name in asked if name)
 
 
@@ -42,7 +42,7 @@ def check_models(bundle: Bundle, problems: Problems) -> None:
     """Add a problem for every check whose model is not there, or of which several could be meant."""
     from engine.checks import model_slot_of  # noqa: PLC0415 - only bundles that have checks need them
 
-    for place, kind, params in asking_of(bundle, bundle.scenarios.values()):
+    for place, kind, params in asking_of(bundle, (*bundle.scenarios.values(), *bundle.evals.values())):
         slot = model_slot_of(kind)
         if not slot:
             continue

@@ -34,7 +34,7 @@ def variants_of(scenario: Scenario) -> tuple[Variant, ...]:
     if not choices:
         return PLAIN
     combinations = itertools.product(*choices.values())
-    return tuple(_variant(tuple(zip(choices, values, strict=True))) for values in combinations)
+    return tuple(variant(tuple(zip(choices, values, strict=True))) for values in combinations)
 
 
 def count_variants(scenario: Scenario) -> int:
@@ -49,7 +49,8 @@ def _choices(scenario: Scenario) -> dict[str, tuple[str, ...]]:
     return choices
 
 
-def _variant(values: tuple[tuple[str, str], ...]) -> Variant:
+def variant(values: tuple[tuple[str, str], ...]) -> Variant:
+    """Return the variant of these values, with the label that items bear."""
     label = ",".join(f"{_escape(key)}={_escape(value)}" for key, value in values)
     if len(label) > MAX_LABEL_CHARACTERS:
         digest = hashlib.sha256(label.encode()).hexdigest()[:_DIGEST_CHARACTERS]

@@ -30,6 +30,7 @@ from engine.bundle.fields import (
 )
 from engine.bundle.ignored import PROVIDER
 from engine.bundle.model import Pricing, RequestDefaults
+from engine.bundle.paths import join, resolve_inside
 from engine.bundle.problems import did_you_mean, nearest, shown
 from engine.bundle.resources import find_resource
 from engine.bundle.yamltree import Document, entries, to_json
@@ -80,6 +81,18 @@ _CREDENTIAL = Table("`credential`", {"api_key": string, "credential_file": strin
 _PLATFORM = Table(
     "`platform`",
     {"type": one_of("bedrock", "vertex", "azure"), "region": string, "project": string, "endpoint": string, "additional_config": json_object},
+)
+RECORDING_KEYS: Mapping[str, str] = {"recording": "", "arena_output": "arena_output"}
+"""Keys of a replay that name a recording, each with the kind that it must be; "": the file's name says."""
+
+_REPLAY = Table(
+    "additional_config of a replay",
+    {
+        **dict.fromkeys(RECORDING_KEYS, string),
+        "timing": one_of("instant", "realtime", "accelerated"),
+        "speed": between(0.001, None),
+        "match": one_of("turn", "content"),
+    },
 )
 _TRANSPORT = Table("`http_transport`", {"max_conns_per_host": integer(0), "max_idle_conns_per_host": integer(0), "idle_conn_timeout": duration})
 
@@ -135,6 +148,9 @@ def read_provider(document: Document, node: Node, ident: str) -> dict[str, Any] 
         spec["additional_config"].pop(JOB_ANSWERS, None)
         if values["type"] == "mock":
             _check_mock_keys(document, keys)
+        elif values["type"] == "replay":
+            read_object(document, config[1], _REPLAY)
+            _resolve_recording(document, keys, spec["additional_config"])
         if "mock_config" in keys:
             _resolve_mock_config(document, keys["mock_config"][1], fields)
     return fields
@@ -169,6 +185,22 @@ def _check_mock_keys(document: Document, keys: Mapping[str, tuple[Node, Node]]) 
             document.error(node, f"unknown key '{shown(key)}' in additional_config of a mock", did_you_mean(key, MOCK_KEYS))
         else:
             document.problems.warning(document.at(node), f"'{shown(key)}' of additional_config has no effect: the mock provider does not know it")
+
+
+def _resolve_recording(document: Document, keys: Mapping[str, tuple[Node, Node]], config: dict[str, Any]) -> None:
+    """Make the recording's path relative to the root: beside the file that names it, or in the config directory if it is there.
+
+    One that is not there is no fault of the bundle's yet: only who asks the provider needs it.
+    """
+    for key in RECORDING_KEYS.keys() & keys.keys():
+        reference = name(document, keys[key][1], key)
+        if reference is INVALID:
+            continue
+        paths = [path for base in (document.directory, document.config_dir) if (path := join(base, reference)) is not None]
+        if not paths:
+            document.error(keys[key][1], f"cannot read '{shown(reference)}': the path leaves the bundle", "name a file inside the bundle")
+            continue
+        config[key] = next((path for path in paths if resolve_inside(document.root, path).is_file()), paths[0])
 
 
 def _resolve_mock_config(document: Document, node: Node, fields: dict[str, Any]) -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from engine.bundle.mock_reader import load_mock_responses, parse_mock_responses
 from engine.bundle.mock_responses import MockResponses
 from engine.bundle.model import Bundle, RequestDefaults
-from engine.errors import FeatureNotSupported, ProviderNotFound
+from engine.bundle.provider_reader import RECORDING_KEYS
+from engine.errors import BundleInvalid, FeatureNotSupported, ProviderNotFound
 from engine.plan import Plan
 from engine.providers.mock import GENERIC_REPLY, MockProvider
 from engine.providers.port import Provider, Sampling
@@ -39,7 +40,7 @@ class ProviderSet:
         self._clock = clock
         self._files: dict[str, MockResponses] = {}
         self._generic = GENERIC_REPLY if plan.mocked is not None else ""
-        self._subjects = {name: self._entry(name, plan.providers[name]) for name in dict.fromkeys(cell.provider for cell in plan.cells)}
+        self._subjects = {name: self._entry(name, spec) for name, spec in plan.providers.items()}
         self._serving: dict[str, Provider] = {}
         self._judges: dict[tuple[str, str], Entry] = {}
 
@@ -112,6 +113,8 @@ class ProviderSet:
         return self._build(name, spec), sampling(self._bundle.arena.defaults, spec)
 
     def _build(self, name: str, spec: Mapping[str, Any]) -> Provider:
+        if spec.get("type") == "replay":
+            return self._replay(name, spec)
         if spec.get("type") != "mock":
             raise _not_built(name, spec)
         additional = spec.get("additional_config") or {}
@@ -124,6 +127,16 @@ class ProviderSet:
             latency_ms=float(additional.get("latency_ms") or 0.0),
             generic_reply="" if file or answers else self._generic,
         )
+
+    def _replay(self, name: str, spec: Mapping[str, Any]) -> Provider:
+        from engine.bundle.recording_reader import load_recording  # noqa: PLC0415 - only bundles that replay need it
+        from engine.providers.replay import ReplayProvider, options_of  # noqa: PLC0415 - same
+
+        additional = spec.get("additional_config") or {}
+        named = [(additional[key], kind) for key, kind in RECORDING_KEYS.items() if additional.get(key)]
+        if not named:
+            raise BundleInvalid(f"cannot ask provider '{name}': it names no recording", hint="set additional_config.recording")
+        return ReplayProvider(load_recording(self._bundle.root, *named[0]), options_of(additional), self._clock)
 
     def _responses(self, file: str) -> MockResponses:
         if not file:

@@ -146,9 +146,16 @@ class ItemRunner:
         await self._providers.close()
 
     async def _hold(self, item: Item, outcome: _Outcome) -> None:
+        hearing = outcome.hearing = Hearing(self._bench)
+        if item.scenario not in self._bundle.scenarios and item.scenario in self._bundle.evals:
+            from engine.conversation.replaying import Rehearsal  # noqa: PLC0415 - only bundles with saved conversations pay for it
+
+            rehearsal = Rehearsal(self._bundle, self._bundle.evals[item.scenario], item)
+            outcome.system = rehearsal.system
+            await rehearsal.hold(outcome.transcript, outcome.checks, hearing)
+            return
         script = self._script(item)
         provider, sampling = self._providers.get(item.provider)
-        hearing = outcome.hearing = Hearing(self._bench)
         session = Session(script, Line(provider, sampling, self._clock, hearing), outcome.transcript, self._providers.serving)
         outcome.system = session.describe()
         await Holder(session, item, outcome.checks).hold()

@@ -109,7 +109,7 @@ TRIGGERED = "content: Hello, assertions: [{type: guardrail_triggered, params: {v
                 A: ARENA + "  evals: [{file: saved.yaml}]\n",
                 "saved.yaml": "kind: Eval\nmetadata: {name: saved}\nspec: {recording: {path: saved.json}}\n",
             },
-            "saved.yaml:2: evals do not run (1 in the arena): checking saved conversations is not supported yet",
+            "saved.yaml:2: evals do not run beside scenarios (1 in the arena), unless they are named",
             id="evals beside scenarios",
         ),
         pytest.param(

@@ -7,7 +7,7 @@ import pytest
 from engine.bundle.model import ArenaSpec, Bundle, Judge, Provider, Scenario, SelfPlayRole
 from engine.errors import BundleInvalid, NoScenarios, ProviderNotFound
 from engine.plan import JobProviders, PlanRequest, ResolvedProvider, make_plan
-from engine.selection import select_scenarios
+from engine.selection import select_subjects
 
 
 def bundle_of(
@@ -48,7 +48,7 @@ TWO = bundle_of(A, B)
 def test_glob(pattern: str, selected: list[str]) -> None:
     """A pattern matches the id, the path relative to the bundle, or the base name."""
     try:
-        found = [s.id for s in select_scenarios(TWO, [pattern], [], [])]
+        found = [s.id for s in select_subjects(TWO, [pattern], [], [])]
     except NoScenarios:
         found = []
     assert found == selected
@@ -106,7 +106,7 @@ def test_no_scenarios(request_: PlanRequest, message: str, hint: str | None) -> 
 
 def test_exclude_after_include() -> None:
     """What is excluded is excluded, even if it was included."""
-    assert [s.id for s in select_scenarios(TWO, ["*"], ["*slow/*", "beta"], [])] == ["alpha"]
+    assert [s.id for s in select_subjects(TWO, ["*"], ["*slow/*", "beta"], [])] == ["alpha"]
 
 
 def provider(ident: str, group: str = "default", role: str = "llm", capabilities: tuple[str, ...] = ()) -> Provider:
@@ -275,7 +275,7 @@ def test_many_stars_are_matched_at_once() -> None:
     """A pattern that would keep a backtracking engine busy for ever is matched in linear time."""
     scenario = Scenario("a" * 100, "a")
     with pytest.raises(NoScenarios, match="matches none"):
-        select_scenarios(bundle_of(scenario), ["*a" * 20 + "b"], [], [])
+        select_subjects(bundle_of(scenario), ["*a" * 20 + "b"], [], [])
 
 
 def test_two_providers_of_one_name() -> None:
