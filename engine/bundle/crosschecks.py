@@ -6,19 +6,15 @@ the job and is `engine.plan`'s. Must not read files.
 
 from collections.abc import Iterator
 
-from engine.bundle.idle_names import check_names, checks_of
+from engine.bundle.idle_names import checks_of
 from engine.bundle.judge_names import check_judges
-from engine.bundle.model import Bundle, PromptConfig, Scenario, Tool, Turn
+from engine.bundle.model import Bundle, Scenario, Tool, Turn
 from engine.bundle.model_names import check_models
-from engine.bundle.problems import Problems, did_you_mean, shown
-from engine.bundle.variables import literal_braces, merge_variables, missing_variables, render
-from engine.errors import BundleInvalid
+from engine.bundle.problems import Problems, did_you_mean
+from engine.bundle.prompt_checks import check_prompts, check_roles
 
 IMPLICIT_NAMESPACES = ("a2a__", "workflow__", "memory__", "skill__", "image__", "video__")
 """Tools that are offered without being listed (promptkit-format.md 6.1)."""
-
-_ENGINES = ("workflow", "compositions", "pack_file")
-"""Arena keys that bring prompts of their own."""
 
 
 def check_bundle(bundle: Bundle, problems: Problems) -> None:
@@ -30,59 +26,18 @@ def check_bundle(bundle: Bundle, problems: Problems) -> None:
         _check_conditions(scenario, problems)
     if broken <= {scenario.file for scenario in bundle.scenarios.values()} - {bundle.arena_file}:
         for scenario in scenarios:
-            _check_prompt(bundle, scenario, problems)
-            _check_roles(bundle, scenario, problems)
+            check_prompts(bundle, scenario, problems)
+            check_roles(bundle, scenario, problems)
         _check_tools(bundle, problems)
     if bundle.scenarios and bundle.evals:
         place = next(iter(bundle.evals.values())).location
-        problems.warning(place, f"evals do not run ({len(bundle.evals)} in the arena): checking saved conversations is not supported yet")
+        problems.warning(
+            place, f"evals do not run beside scenarios ({len(bundle.evals)} in the arena), unless they are named", "`arena eval --scenario EVAL`"
+        )
     _check_groups(bundle, problems)
     _check_judges(bundle, problems)
     check_judges(bundle, problems)
     check_models(bundle, problems)
-
-
-def _check_prompt(bundle: Bundle, scenario: Scenario, problems: Problems) -> None:
-    has_engine = any(key in bundle.arena.uses for key in _ENGINES)
-    if not scenario.task_type:
-        if not has_engine:
-            problems.error(scenario.location, f"scenario '{scenario.id}' has no task_type", "task_type names the prompt that the scenario talks to")
-        return
-    prompt = bundle.prompts.get(scenario.task_type)
-    if prompt is not None:
-        _check_variables(bundle, scenario, prompt, problems)
-        check_names(bundle, scenario, prompt, problems)
-    elif "pack_file" not in bundle.arena.uses:
-        hint = did_you_mean(scenario.task_type, bundle.prompts, otherwise="the prompts' task types are") or "name a prompt in prompt_configs"
-        problems.error(scenario.location, f"no prompt has the task_type '{scenario.task_type}' of scenario '{scenario.id}'", hint)
-
-
-def _check_variables(bundle: Bundle, scenario: Scenario, prompt: PromptConfig, problems: Problems) -> None:
-    values = merge_variables(prompt, bundle.prompt_vars[prompt.task_type], scenario)
-    missing = missing_variables(prompt, values)
-    for name in missing:
-        problems.error(
-            prompt.location,
-            f"required variable '{name}' of prompt '{prompt.id}' has no value in scenario '{scenario.id}'",
-            f"set it in the scenario's variables, or in vars of prompt_configs '{prompt.id}'",
-        )
-    try:
-        text, unresolved = render(prompt.system_template, values)
-    except BundleInvalid as error:
-        problems.error(prompt.location, error.message, error.hint)
-        return
-    for braces in literal_braces(text):
-        problems.warning(
-            prompt.location,
-            f"'{{{{{shown(braces)}}}}}' in the template of prompt '{prompt.id}' stays as it is: it is no variable's name",
-            "templates have variables only, no conditions and no loops",
-        )
-    typed = {variable.name for variable in prompt.variables if variable.default is not None and not isinstance(variable.default, str)}
-    for name in unresolved:
-        if name in missing:
-            continue
-        hint = "its default is not text: put it into quotes" if name in typed else did_you_mean(name, values, otherwise="variables with a value are")
-        problems.error(prompt.location, f"'{{{{{name}}}}}' in the template of prompt '{prompt.id}' has no value in scenario '{scenario.id}'", hint)
 
 
 def _check_turns(scenario: Scenario, problems: Problems) -> None:
@@ -117,23 +72,6 @@ def _idle_keys(turn: Turn) -> Iterator[str]:
     if turn.role == "user":
         set_keys = {"persona": bool(turn.persona), "turns": turn.turns != 1, "max_turns": turn.max_turns is not None}
         yield from (key for key, is_set in set_keys.items() if is_set)
-
-
-def _check_roles(bundle: Bundle, scenario: Scenario, problems: Problems) -> None:
-    roles = [role.id for role in bundle.arena.roles]
-    for turn in scenario.turns:
-        if turn.role in roles:
-            _check_self_play(bundle, turn, problems)
-        elif turn.role != "user":
-            problems.error(turn.location, f"unknown role '{turn.role}' of a turn", did_you_mean(turn.role, ["user", *roles], otherwise="roles are"))
-
-
-def _check_self_play(bundle: Bundle, turn: Turn, problems: Problems) -> None:
-    if not turn.persona:
-        problems.error(turn.location, f"the turn of role '{turn.role}' names no persona", "add persona, an id of self_play.personas")
-    elif turn.persona not in bundle.personas:
-        hint = did_you_mean(turn.persona, bundle.personas, otherwise="personas are")
-        problems.error(turn.location, f"unknown persona '{turn.persona}' of a turn", hint)
 
 
 def _check_perturbations(scenario: Scenario, problems: Problems) -> None:

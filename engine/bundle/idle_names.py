@@ -3,7 +3,7 @@
 A warning, never an error: a model may well invent a tool, and to forbid that is a fair check. Must not read files.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from engine.bundle.model import Assertion, Bundle, Location, PromptConfig, Scenario
 from engine.bundle.problems import Problems, did_you_mean, shown
@@ -21,22 +21,24 @@ def checks_of(scenario: Scenario) -> tuple[Assertion, ...]:
     return (*(check for turn in scenario.turns for check in turn.assertions), *scenario.conversation_assertions)
 
 
-def check_names(bundle: Bundle, scenario: Scenario, prompt: PromptConfig, problems: Problems) -> None:
-    """Add a warning for each guardrail and tool that is named in vain."""
-    _check_guardrails(scenario, prompt, problems)
-    for place, who, name in (*_forbidden_tools(scenario), *_blocked_tools(scenario, prompt)):
+def check_names(bundle: Bundle, scenario: Scenario, prompts: Sequence[PromptConfig], problems: Problems) -> None:
+    """Add a warning for each guardrail and tool that a scenario or one of the `prompts` that it comes to names in vain."""
+    if prompts:
+        _check_guardrails(scenario, prompts, problems)
+    for place, who, name in dict.fromkeys((*_forbidden_tools(scenario), *_blocked_tools(scenario, prompts))):
         if name not in bundle.tools and "__" not in name:
             hint = did_you_mean(name, bundle.tools, otherwise="tools are")
             problems.warning(place, f"{who} the tool '{shown(name)}', which the bundle does not have", hint)
 
 
-def _check_guardrails(scenario: Scenario, prompt: PromptConfig, problems: Problems) -> None:
-    names = [validator.type for validator in prompt.validators if validator.enabled]
+def _check_guardrails(scenario: Scenario, prompts: Sequence[PromptConfig], problems: Problems) -> None:
+    names = [validator.type for prompt in prompts for validator in prompt.validators if validator.enabled]
+    whose = f"prompt '{prompts[0].id}' does not have" if len(prompts) == 1 else "none of its prompts has"
     for check in checks_of(scenario):
         wanted = check.params.get("validator_type", check.params.get("validator")) if check.check == "guardrail_triggered" else None
         if isinstance(wanted, str) and wanted not in names:
             hint = did_you_mean(wanted, names, otherwise="its guardrails are")
-            problems.warning(check.location, f"guardrail_triggered asks for '{shown(wanted)}', which prompt '{prompt.id}' does not have", hint)
+            problems.warning(check.location, f"guardrail_triggered asks for '{shown(wanted)}', which {whose}", hint)
 
 
 def _forbidden_tools(scenario: Scenario) -> Iterator[tuple[Location, str, str]]:
@@ -49,7 +51,7 @@ def _forbidden_tools(scenario: Scenario) -> Iterator[tuple[Location, str, str]]:
                 yield check.location, f"check '{check.check}' is about", str(name)
 
 
-def _blocked_tools(scenario: Scenario, prompt: PromptConfig) -> Iterator[tuple[Location, str, str]]:
-    for policy in (scenario.tool_policy, prompt.tool_policy):
+def _blocked_tools(scenario: Scenario, prompts: Sequence[PromptConfig]) -> Iterator[tuple[Location, str, str]]:
+    for policy in (scenario.tool_policy, *(prompt.tool_policy for prompt in prompts)):
         if policy is not None:
             yield from ((policy.location, "the tool policy blocks", name) for name in policy.blocklist)

@@ -11,6 +11,7 @@ from engine.bundle.judge_names import asking_of, judges_needed
 from engine.bundle.model import Assertion, Bundle, Location, PromptConfig, Scenario, Tool, Turn
 from engine.bundle.model_names import models_needed
 from engine.bundle.problems import MAX_REPORTED
+from engine.bundle.scenario_prompts import prompts_of
 from engine.errors import FeatureNotSupported
 
 if TYPE_CHECKING:
@@ -19,10 +20,9 @@ if TYPE_CHECKING:
 Need = tuple[Location, str]
 """Where something is asked for, and what it is, as a sentence."""
 
-SUPPORTED_PROVIDERS = ("mock",)
+SUPPORTED_PROVIDERS = ("mock", "replay")
 
 _ARENA_KEYS: Mapping[str, str] = {
-    "workflow": "workflows are",
     "compositions": "compositions are",
     "memory": "memory is",
     "agents": "agents are",
@@ -51,10 +51,15 @@ def check_supported(bundle: Bundle, plan: "Plan") -> None:
 
 def needs_of(bundle: Bundle, plan: "Plan") -> Iterator[Need]:
     """Yield everything that the scenarios, the tested providers and those that serve them need and that is not built."""
-    for ident in sorted({cell.provider for cell in plan.cells}):
-        yield from _provider(bundle, ident, plan.providers[ident])
+    for ident, spec in plan.providers.items():
+        yield from _provider(bundle, ident, spec)
     for ident in plan.scenarios:
-        yield from _scenario(bundle, bundle.scenarios[ident])
+        subject = bundle.subject(ident)
+        if isinstance(subject, Scenario):
+            yield from _scenario(bundle, subject)
+        else:
+            for check in subject.checks:
+                yield from _check(f"cannot run eval '{ident}'", check)
     for ident in sorted(serving_of(bundle, plan.scenarios)):
         if ident in plan.serving:
             yield from _provider(bundle, ident, plan.serving[ident])
@@ -62,10 +67,10 @@ def needs_of(bundle: Bundle, plan: "Plan") -> Iterator[Need]:
 
 def serving_of(bundle: Bundle, scenarios: Iterable[str]) -> set[str]:
     """Return the ids of the providers that judge, label, embed or play the user for these scenarios."""
-    chosen = [bundle.scenarios[ident] for ident in scenarios]
+    chosen = [bundle.subject(ident) for ident in scenarios]
     providers = {judge.name: judge.provider for judge in bundle.arena.judges}
     roles = {role.id: role.provider for role in bundle.arena.roles}
-    found = {roles[turn.role] for scenario in chosen for turn in scenario.turns if turn.role in roles}
+    found = {roles[turn.role] for subject in chosen if isinstance(subject, Scenario) for turn in subject.turns if turn.role in roles}
     for _, kind, params in asking_of(bundle, chosen):
         found.update(providers[name] for name in judges_needed(bundle, kind, params) if name in providers)
     return found | models_needed(bundle)
@@ -83,11 +88,11 @@ def _scenario(bundle: Bundle, scenario: Scenario) -> Iterator[Need]:
     who = f"cannot run scenario '{scenario.id}'"
     for place, what in _scenario_needs(bundle, scenario):
         yield place, f"{who}: {what} not supported yet"
-    for check in (*(c for turn in scenario.turns for c in turn.assertions), *scenario.conversation_assertions):
+    for check in scenario.checks:
         yield from _check(who, check)
-    prompt = bundle.prompts.get(scenario.task_type)
-    if prompt is not None:
-        yield from _prompt(bundle, who, prompt)
+    for asked in prompts_of(bundle, scenario):
+        if asked.task_type in bundle.prompts:
+            yield from _prompt(bundle, who, bundle.prompts[asked.task_type])
 
 
 def _scenario_needs(bundle: Bundle, scenario: Scenario) -> Iterator[Need]:

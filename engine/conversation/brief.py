@@ -29,6 +29,10 @@ class Brief:
     open: tuple[str, ...] = ()
 
 
+NO_BRIEF = Brief("", (), Toolbox(()), "auto", Limits(), Guardrails())
+"""That of a conversation in which no model answers by a prompt of its own."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """For whom briefs are compiled. `later` are the placeholders that conversations fill; `extended` says that they have tools besides the prompt's."""

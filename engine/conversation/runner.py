@@ -157,7 +157,7 @@ class ItemRunner:
         script = self._script(item)
         provider, sampling = self._providers.get(item.provider)
         session = Session(script, Line(provider, sampling, self._clock, hearing), outcome.transcript, self._providers.serving)
-        outcome.system = session.describe()
+        outcome.system = session.begin()
         await Holder(session, item, outcome.checks).hold()
 
     def _bench(self) -> "Bench":

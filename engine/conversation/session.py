@@ -4,7 +4,9 @@ Owns how a script's brief and the conversation's faculties come together. Must n
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from engine.bundle.model import RequestDefaults
 from engine.conversation.asking import Line
@@ -13,12 +15,26 @@ from engine.conversation.script import Script
 from engine.conversation.transcript import Transcript
 from engine.providers.messages import Message, ToolCall, ToolResult
 from engine.providers.port import Provider, Sampling, ToolSpec
-from engine.tools.port import CallableTool
+from engine.tools.port import CallableTool, CallFailed, ToolAnswer
 
 MAX_CALLS_AT_ONCE = 10
 
 Peer = Callable[[str, RequestDefaults], tuple[Provider, Sampling]]
 """Finds another provider of the plan by name, and says how it samples for these wishes; raises ProviderNotFound."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedTool:
+    """Stands for a tool that may not be called any more."""
+
+    spec: ToolSpec
+    reason: str
+    waits: bool = False
+
+    async def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
+        """Refuse."""
+        del arguments
+        raise CallFailed("blocked", self.reason)
 
 
 class Session:
@@ -29,19 +45,22 @@ class Session:
         self.line = line
         self.transcript = transcript
         self.peer = peer
-        self._faculties = tuple(enable(transcript) for enable in script.faculties)
+        self._faculties = tuple(enable(transcript, line.clock) for enable in script.faculties)
 
     @property
     def brief(self) -> Brief:
         """Return the brief that holds now."""
-        return self.script.brief
+        return next((brief for faculty in self._faculties if (brief := faculty.brief()) is not None), self.script.brief)
 
     def system(self) -> str:
         """Return the system prompt that holds now."""
         brief = self.brief
         if not self._faculties:
             return brief.system
-        return "\n\n".join(text for text in (brief.system, *(faculty.briefing(brief) for faculty in self._faculties)) if text)
+        system = brief.system
+        for faculty in self._faculties if brief.open else ():
+            system = faculty.fill(system, brief)
+        return "\n\n".join(text for text in (system, *(faculty.briefing(brief) for faculty in self._faculties)) if text)
 
     def offered(self) -> tuple[ToolSpec, ...]:
         """Return the tools that are offered now, each name once."""
@@ -50,34 +69,40 @@ class Session:
             return brief.offered
         return tuple({spec.name: spec for specs in (brief.offered, *(faculty.offers() for faculty in self._faculties)) for spec in specs}.values())
 
-    def describe(self) -> Message:
-        """Return the system message that a transcript starts with."""
-        offered = [spec.name for spec in self.offered()]
-        return Message("system", self.system(), meta={"availableTools": offered} if offered else {})
+    def begin(self) -> Message | None:
+        """Begin the conversation; returns the system message that its transcript starts with, None when no model is told anything."""
+        system, offered = self.system(), [spec.name for spec in self.offered()]
+        self.transcript.begin(system)
+        return Message("system", system, meta={"availableTools": offered} if offered else {}) if system or offered else None
 
     async def answer(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         """Answer tool calls of one reply; the results are in the order of the calls. Calls that wait for somebody are made at once, at most 10."""
-        found = [self._find(call.name) for call in calls]
+        toolbox, found = self.brief.toolbox, [self._find(call.name, place) for place, call in enumerate(calls)]
         if len(calls) < 2 or not any(tool is not None and tool.waits for tool in found):  # noqa: PLR2004 - at once needs two
-            return [await self.brief.toolbox.run(call, tool) for call, tool in zip(calls, found, strict=True)]
+            return [self._presented(await toolbox.run(call, tool)) for call, tool in zip(calls, found, strict=True)]
         gate = asyncio.Semaphore(MAX_CALLS_AT_ONCE)
 
         async def run(call: ToolCall, tool: CallableTool | None) -> ToolResult:
             async with gate:
-                return await self.brief.toolbox.run(call, tool)
+                return await toolbox.run(call, tool)
 
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(run(call, tool)) for call, tool in zip(calls, found, strict=True)]
-        return [task.result() for task in tasks]
+        return [self._presented(task.result()) for task in tasks]
 
     def settle(self) -> None:
         """Let the calls of a reply take effect."""
         for faculty in self._faculties:
             faculty.settle()
 
-    def _find(self, name: str) -> CallableTool | None:
+    def _presented(self, result: ToolResult) -> ToolResult:
         for faculty in self._faculties:
-            tool = faculty.find(name)
-            if tool is not None:
-                return tool
-        return self.brief.toolbox.find(name)
+            result.content = faculty.present(result.content)
+        return result
+
+    def _find(self, name: str, calls: int) -> CallableTool | None:
+        """Return who answers a call that `calls` others of the same reply precede."""
+        for faculty in self._faculties:
+            if reason := faculty.refusal(calls):
+                return RefusedTool(ToolSpec(name, "", {}), reason)
+        return next((tool for faculty in self._faculties if (tool := faculty.find(name)) is not None), None)

@@ -1,8 +1,13 @@
 """One conversation's memory: its messages, tool calls and totals, and the evidence that checks read from them."""
 
-from engine.checks.evidence import CallRecord, Evidence
+from typing import TYPE_CHECKING
+
+from engine.checks.evidence import CallRecord, CompositionTrace, Evidence, WorkflowTrace
 from engine.items import Usage
 from engine.providers.messages import Message, ToolCall, ToolResult
+
+if TYPE_CHECKING:
+    from engine.conversation.workflow import Course
 
 
 class Transcript:
@@ -10,7 +15,7 @@ class Transcript:
 
     `turns` counts those begun. `messages` are user, assistant and tool messages; the system prompt stands apart. `usage`, `cost_usd` and
     `provider_latency_ms` are the assistant's; what a simulated user used is in `selfplay_usage` and `selfplay_cost_usd`. A cost is None until something
-    with a price was called.
+    with a price was called. `system` is the prompt of the last reply; `course`, `skills` and `composition` are what faculties leave for checks to see.
     """
 
     def __init__(self) -> None:
@@ -23,6 +28,12 @@ class Transcript:
         self.provider_latency_ms = 0.0
         self.ttft_ms: float | None = None
         self.turns = 0
+        self.system = ""
+        self.course: Course | None = None
+        self.skills: list[str] = []
+        self.composition: CompositionTrace | None = None
+        self._speakers: list[str] = []
+        self._known_system = ""
         self._replies: list[str] = []
         self._users = 0
         self._turn_start = 0
@@ -36,6 +47,10 @@ class Transcript:
     def assistant_messages(self) -> int:
         """Return how many assistant messages there are."""
         return len(self._replies)
+
+    def begin(self, system: str) -> None:
+        """Set the system prompt that the conversation begins with. A reply that is given under another one bears it."""
+        self.system = self._known_system = system
 
     def begin_turn(self) -> None:
         """Count a turn that begins."""
@@ -57,8 +72,14 @@ class Transcript:
             self.selfplay_cost_usd = (self.selfplay_cost_usd or 0.0) + message.cost_usd
 
     def add_reply(self, message: Message) -> None:
-        """Append an assistant message and count what it used."""
+        """Append an assistant message and count what it used; with a workflow it bears the state that it was said in."""
         self.messages.append(message)
+        if self.system != self._known_system:
+            message.meta["system"] = self._known_system = self.system
+        if self.course is not None:
+            state = self.course.state
+            self._speakers.append(state.name)
+            message.meta["workflowState"] = {"state": state.name, "description": state.description, "terminal": self.course.terminal}
         self._replies.append(message.content)
         self.provider_latency_ms += message.latency_ms
         if message.usage is not None:
@@ -69,7 +90,7 @@ class Transcript:
     def add_result(self, call: ToolCall, result: ToolResult) -> None:
         """Append a tool message and join it to its own call."""
         self.messages.append(Message("tool", result.content, tool_result=result))
-        self.calls.append(CallRecord(call, result, self.turns - 1))
+        self.calls.append(CallRecord(call, result, self.turns - 1, self.course.state.name if self.course is not None else ""))
 
     def evidence(self) -> Evidence:
         """Return what checks see at this point: the whole conversation so far."""
@@ -85,7 +106,15 @@ class Transcript:
             messages=self.messages,
             turn=max(0, self.turns - 1),
             turn_start=self._turn_start,
+            system=self.system,
+            skills=self.skills,
+            workflow=self._trace(),
+            composition=self.composition,
         )
+
+    def _trace(self) -> WorkflowTrace | None:
+        course = self.course
+        return None if course is None else WorkflowTrace(course.state.name, course.terminal, course.entered, self._speakers)
 
     def evidence_for(self, text: str, *, usage: Usage | None = None, cost_usd: float | None = None, latency_ms: float = 0.0) -> Evidence:
         """Return what a guardrail sees of one message that is not in the transcript yet: its text, and the totals with it counted in."""
@@ -95,6 +124,7 @@ class Transcript:
             replies=(text,),
             calls=self.calls,
             messages=self.messages,
+            system=self.system,
             latency_ms=latency_ms,
             usage=self.usage if usage is None else self.usage + usage,
             cost_usd=None if known == (None, None) else sum(cost for cost in known if cost is not None),

@@ -45,8 +45,9 @@ class TurnTaker:
             self._session.settle()
 
     def _place(self, turn: ScriptTurn) -> Place:
-        transcript = self._transcript
-        return Place(self._session.script.scenario, transcript.assistant_messages + 1 if turn.streaming else transcript.user_messages + 1)
+        script, transcript = self._session.script, self._transcript
+        number = transcript.assistant_messages + 1 if turn.streaming else transcript.user_messages + 1
+        return Place(script.scenario, number, with_tools=bool(script.faculties))
 
     async def _refused(self, content: str) -> bool:
         """Say whether an input guardrail answers in the model's place."""
@@ -60,9 +61,10 @@ class TurnTaker:
 
     async def _ask(self, turn: ScriptTurn, place: Place) -> Message:
         session, brief = self._session, self._session.brief
+        self._transcript.system = session.system()
         request = Request(
             self._transcript.messages,
-            system=session.system(),
+            system=self._transcript.system,
             tools=session.offered(),
             tool_choice=brief.tool_choice,
             sampling=session.line.sampling,

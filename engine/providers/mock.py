@@ -48,7 +48,7 @@ class MockProvider:
         if self._latency_s > 0:
             await self._clock.sleep(self._latency_s)
         reply = self._reply(request)
-        if not request.tools:
+        if not _has_tools(request):
             yield Chunk(reply.text, reply)
             return
         for start in range(0, len(reply.text), CHUNK_CHARACTERS):
@@ -60,7 +60,7 @@ class MockProvider:
 
     def _reply(self, request: Request) -> Reply:
         turn = self._find(request)
-        calls = turn.tool_calls if request.tools else ()
+        calls = turn.tool_calls if _has_tools(request) else ()
         usage = Usage(input_tokens(request), output_tokens(turn.content))
         return Reply(
             turn.content,
@@ -75,6 +75,8 @@ class MockProvider:
         number = turn_number(request)
         persona = self._responses.selfplay.get(request.script.persona) if request.script.persona else None
         scenario = self._responses.scenarios.get(request.script.scenario)
+        if scenario is not None and request.script.step in scenario.steps and persona is None:
+            return scenario.steps[request.script.step]
         for script in (persona, scenario):
             found = _entry(script, number) if script is not None else None
             if found is not None:
@@ -82,6 +84,10 @@ class MockProvider:
         if self._responses.default_response:
             return MockTurn(content=self._responses.default_response)
         return self._generic
+
+
+def _has_tools(request: Request) -> bool:
+    return bool(request.tools) or request.script.with_tools
 
 
 def _entry(script: MockScript, number: int) -> MockTurn | None:
@@ -97,7 +103,7 @@ def turn_number(request: Request) -> int:
     Without tools it is the turn. With tools it is the largest of the turn, the assistant messages in the request and 1, plus 1 if the request
     holds any tool result, from whichever turn.
     """
-    if not request.tools:
+    if not _has_tools(request):
         return request.script.turn
     assistants = results = 0
     for message in request.messages:

@@ -36,12 +36,15 @@ class Script:
     """Where a conversation stands, for providers that answer from a script.
 
     `turn` counts user messages from 1, this one included; for a streaming turn it is the assistant messages before the turn plus 1
-    (promptkit-format.md 4.5). `persona` is set when the reply stands for a simulated user.
+    (promptkit-format.md 4.5). `persona` is set when the reply stands for a simulated user, `step` when it is that of a composition's step.
+    `with_tools` says that the conversation has tools even if this request offers none, as in the last state of a workflow.
     """
 
     scenario: str = ""
     turn: int = 1
     persona: str = ""
+    step: str = ""
+    with_tools: bool = False
 
 
 @dataclass(frozen=True, slots=True)

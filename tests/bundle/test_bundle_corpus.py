@@ -84,11 +84,6 @@ def test_override_makes_scenarios_runnable(corpus: Path, name: str, mock: str | 
     ("name", "first_line"),
     [
         pytest.param(
-            "assertions-test",
-            "scenarios/self-play.scenario.yaml:22: cannot run scenario 'self-play': self-play turns (role 'gemini-user') are not supported yet",
-            id="self-play",
-        ),
-        pytest.param(
             "client-tools",
             "scenarios/consent-deny.scenario.yaml:11: cannot run scenario 'consent-deny': client tools (consent_overrides) are not supported yet",
             id="client tools",
@@ -97,9 +92,6 @@ def test_override_makes_scenarios_runnable(corpus: Path, name: str, mock: str | 
             "context-management",
             "scenarios/context-limited-fail.scenario.yaml:4: cannot run scenario 'context-limited-fail': its context_policy is not supported yet",
             id="context policies",
-        ),
-        pytest.param(
-            "document-analysis", "config.arena.yaml:26: cannot run scenario 'research-paper': workflows are not supported yet", id="workflows"
         ),
         pytest.param(
             "live-http-tools",

@@ -34,12 +34,11 @@ A, C, S = "config.arena.yaml", "prompts/assistant.yaml", "scenarios/hello.yaml"
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        pytest.param({A: ARENA + "  workflow: {entry: a}\n"}, f"{A}:7: {WHO}workflows are not supported yet", id="workflow"),
         pytest.param({A: ARENA + "  compositions: {}\n"}, f"{A}:7: {WHO}compositions are not supported yet", id="compositions"),
         pytest.param({A: ARENA + "  memory: {}\n"}, f"{A}:7: {WHO}memory is not supported yet", id="memory"),
         pytest.param({A: ARENA + "  agents: {}\n"}, f"{A}:7: {WHO}agents are not supported yet", id="agents"),
         pytest.param({A: ARENA + "  a2a_agents: [{name: a}]\n"}, f"{A}:7: {WHO}A2A agents are not supported yet", id="A2A"),
-        pytest.param({A: ARENA + "  skills: [{dir: skills}]\n"}, f"{A}:7: {WHO}skills are not supported yet", id="skills"),
+        pytest.param({A: ARENA + "  skills: [{name: s, instructions: i}]\n"}, f"{A}:7: {WHO}skills are not supported yet", id="skills"),
         pytest.param({A: ARENA + "  pack_file: pack.json\n"}, f"{A}:7: {WHO}compiled packs are not supported yet", id="pack_file"),
         pytest.param({A: ARENA + "  runtime: {hooks: {}}\n"}, f"{A}:7: {WHO}hooks and other runtime settings are not supported yet", id="hooks"),
         pytest.param({A: ARENA + "  state_store: {type: redis}\n"}, f"{A}:7: {WHO}the state store 'redis' is not supported yet", id="state store"),

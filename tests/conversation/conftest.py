@@ -25,7 +25,7 @@ def write(tmp_path: Path) -> Write:
     """Write a bundle of one scenario `s` and load it.
 
     `turns` are the scenario's; `replies` the mock's, by number; `scenario`, `prompt`, `provider` and `arena` add to the specs of these files; `tools`
-    are specs by name, all of them allowed.
+    are specs by name, all of them allowed; `mock` adds keys to the response file.
     """
 
     def write_bundle(
@@ -43,7 +43,7 @@ def write(tmp_path: Path) -> Write:
         for name, spec in tools.items():
             defaults: dict[str, Any] = {"description": "d", "input_schema": {"type": "object"}, "output_schema": {}, "mode": "mock"}
             _manifest(tmp_path / f"{name}.tool.yaml", "Tool", name, defaults | spec)
-        (tmp_path / "mock.yaml").write_text(yaml.safe_dump({"scenarios": {"s": {"turns": replies}}}))
+        (tmp_path / "mock.yaml").write_text(yaml.safe_dump({"scenarios": {"s": {"turns": replies}}} | more.get("mock", {})))
         arena = {
             "prompt_configs": [{"id": "p", "file": "prompt.yaml"}],
             "providers": [{"file": "provider.yaml"}],

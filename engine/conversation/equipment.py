@@ -1,0 +1,34 @@
+"""What conversations of a scenario have besides a prompt: workflow, skills, memory, compositions, as the arena and the scenario give them.
+
+Owns which faculties a scenario gets, and their order. Must not know how any of them works.
+"""
+
+from engine.bundle.model import Bundle, Scenario
+from engine.bundle.scenario_prompts import artifact_placeholders
+from engine.conversation.brief import Brief, Setting, compile_brief
+from engine.conversation.faculties import Enable
+from engine.errors import BundleInvalid
+
+
+def equip(bundle: Bundle, scenario: Scenario, model: str) -> tuple[tuple[Enable, ...], Brief]:
+    """Return the faculties of a scenario's conversations, and the brief that they start with.
+
+    Raises:
+        BundleInvalid: a prompt cannot be assembled, or the scenario's task_type names no state of the workflow.
+    """
+    workflow = bundle.arena.workflow
+    faculties: list[Enable] = []
+    if workflow is None:
+        return tuple(faculties), compile_brief(Setting(bundle, scenario, model, extended=bool(faculties)), scenario.task_type, scenario.location)
+    from engine.conversation.workflow_faculty import enable_workflow  # noqa: PLC0415 - only arenas that have one
+
+    start = workflow.start(scenario.task_type)
+    if start is None:
+        states = ", ".join(workflow.states)
+        raise BundleInvalid(
+            f"{scenario.location}: cannot hold scenario '{scenario.id}': its task_type '{scenario.task_type}' names no state of the workflow",
+            hint=f"states are: {states}",
+        )
+    setting = Setting(bundle, scenario, model, later=artifact_placeholders(bundle), extended=True)
+    enable, brief = enable_workflow(setting, workflow, start)
+    return (enable, *faculties), brief
