@@ -10,16 +10,19 @@ import socket
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import uvicorn
 
 from arena.announcer import Announcer
 from arena.app import ArenaApp
 from arena.authorization.api_access import ApiAccess
-from arena.authorization.entrance import Entrance
+from arena.authorization.entrance import Entrance, InTurn
 from arena.authorization.failures import Failures
 from arena.authorization.git_access import GitAccess
 from arena.authorization.local_token import LocalToken
+from arena.authorization.port import Authorizer
+from arena.authorization.token_file import TokenFile
 from arena.http_protocol import BoundedProtocol
 from arena.listening import listen
 from arena.local.job_runner import Host, JobRunner
@@ -36,11 +39,11 @@ from engine.queue.embedded import EmbeddedServer
 from engine.queue.redis import RedisWorkQueue
 from engine.queue.urls import without_credentials
 from engine.version import ENGINE_VERSION
+from foundation.addresses import AddressPolicy, Network
 from foundation.clock import Clock, SystemClock
 from gitops.content import ContentVolume
 from gitops.mirrors import Mirrors
 from gitops.processes import check_git
-from gitops.remote_addresses import AddressPolicy, Network
 from gitops.repositories import Repositories
 from gitops.smart_http import SmartHTTP
 from gitops.snapshots import Snapshots
@@ -60,7 +63,7 @@ SHUTDOWN_S = 3
 class LocalSettings:
     """What a person may choose of a local installation. `redis_url` "" starts a queue server of our own.
 
-    `allowed_networks`: where remotes of external projects may be, besides public addresses.
+    `allowed_networks`: where remotes of external projects may be, besides public addresses. `token_file`: tokens for git beside the installation's own.
     """
 
     host: str
@@ -68,6 +71,7 @@ class LocalSettings:
     max_workers: int
     redis_url: str = ""
     allowed_networks: tuple[Network, ...] = ()
+    token_file: Path | None = None
 
 
 class LocalArena:
@@ -83,7 +87,7 @@ class LocalArena:
         """Serve until SIGTERM or SIGINT; `ready` is called once with the address when everything answers.
 
         Raises:
-            UsageError: the port is taken.
+            UsageError: the port is taken, or the token file cannot be used.
             CancelledError: SIGTERM came before everything was up.
             GitFailed: git is missing or too old.
             QueueUnavailable, StoreUnavailable: a part cannot start; the message says why.
@@ -114,7 +118,7 @@ class LocalArena:
         volume = ContentVolume(self._state.content)
         repositories, snapshots = Repositories(volume, self._clock), Snapshots(volume, self._clock)
         mirrors = Mirrors(repositories, self._clock, addresses=AddressPolicy(self._settings.allowed_networks))
-        entrance = Entrance(LocalToken(self._state.token()), Failures(self._clock))
+        entrance = Entrance(InTurn(await self._authorizers()), Failures(self._clock))
         git = SmartHTTP(repositories, authorize=GitAccess(parts.cluster, entrance), on_change=Announcer(parts.cluster).announce)
         stopping = asyncio.Event()
         kube = kube_api(parts.cluster, warnings=admission_warnings, stopping=stopping)
@@ -159,6 +163,14 @@ class LocalArena:
         finally:
             await runner.stop()
             mirrors.close()
+
+    async def _authorizers(self) -> list[Authorizer]:
+        own = LocalToken(self._state.token())
+        if self._settings.token_file is None:
+            return [own]
+        tokens = TokenFile(self._settings.token_file, self._clock)
+        await tokens.read()
+        return [tokens, own]
 
     def _control_plane(self, parts: "_Parts", world: RunWorld) -> ControlPlane:
         return ControlPlane(parts.cluster, reconcilers_of(world, f"{parts.url}/git"), self._clock)

@@ -35,7 +35,7 @@ class ApiAccess:
 
 def requested(scope: Mapping[str, Any]) -> Action:
     """Return what a request for an API path does (Kubernetes: "Request verbs and authorization"); a path that names no resource is one of its own."""
-    _, root, *parts = str(scope["path"]).split("/")
+    root, *parts = [part for part in str(scope["path"]).split("/") if part]
     group = parts.pop(0) if root == "apis" and parts else ""
     parts = parts[1:]
     namespace = ""

@@ -62,7 +62,7 @@ class Failures:
         self._by_source.take(place)
         self._of_all.take(None)
         self._once.take(place)
-        _log.warning("login failed", source=source, action=printable(str(action)), cause=error.cause)
+        _log.warning("login failed", source=source, action=printable(str(action)), cause=printable(error.cause))
         return error
 
     def _wait_s(self, place: str) -> float:

@@ -7,6 +7,7 @@ bits and more, which nobody can try out; it is not for passwords that people thi
 import hashlib
 import hmac
 import os
+import re
 import stat
 from collections import Counter
 from collections.abc import Mapping
@@ -28,6 +29,7 @@ from reconcile.cluster.port import ARENA_PROJECT, GROUP
 LOOK_S: Final = 1.0
 MAX_BYTES: Final = 1024 * 1024
 _OTHERS_WRITE: Final = 0o022
+_HEXADECIMAL: Final = re.compile(r"[0-9a-f]{64}")
 _VERBS: Final[Mapping[str, str]] = {FETCH: "read", PUSH: "push"}
 
 _log = structlog.get_logger(__name__)
@@ -40,9 +42,15 @@ def _readable(glob: str) -> str:
     return glob
 
 
+def _digest(text: str) -> str:
+    if _HEXADECIMAL.fullmatch(text) is None:
+        raise ValueError("it must be 64 hexadecimal digits: printf %s TOKEN | sha256sum")
+    return text
+
+
 Glob = Annotated[str, AfterValidator(_readable)]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$")]
-Digest = Annotated[str, StringConstraints(strip_whitespace=True, to_lower=True, pattern=r"^[0-9a-fA-F]{64}$")]
+Digest = Annotated[str, StringConstraints(strip_whitespace=True, to_lower=True), AfterValidator(_digest)]
 
 
 class TokenEntry(BaseModel):

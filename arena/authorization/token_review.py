@@ -29,6 +29,7 @@ NO_S: Final = 5.0
 SEEN_S: Final = 3600.0
 """For how long the API server is asked again about a token that it knew once, however many logins from its address fail meanwhile."""
 REVIEW_S: Final = 10.0
+_NOBODY: Final = ("", "system:anonymous")
 
 _log = structlog.get_logger(__name__)
 
@@ -96,7 +97,7 @@ class TokenReviewAuthorizer:
     async def _ask_whose(self, key: bytes, token: str) -> _User | _Unknown:
         status = await self._review(TOKEN_REVIEW, {"token": token})
         user = _user(status.get("user") or {})
-        if status.get("authenticated") is not True or not user.name:
+        if status.get("authenticated") is not True or user.name in _NOBODY:
             said = str(status.get("error") or "the API server does not know the token")
             return self._strangers.keep(key, _Unknown(said.replace(token, "[token]")[:200]))
         self._seen.keep(key, True)  # noqa: FBT003 - that it was seen
@@ -125,7 +126,11 @@ class TokenReviewAuthorizer:
         except TimeoutError as error:
             raise DecisionUnavailable(f"cannot decide: the API server takes more than {REVIEW_S:.0f} s for a {kind}") from error
         except (Forbidden, StoreUnavailable) as error:
-            hint = "apply manifests/base, or bind the ClusterRole system:auth-delegator to our service account" if isinstance(error, Forbidden) else error.hint
+            hint = (
+                "apply manifests/base, or bind the ClusterRole system:auth-delegator to our service account"
+                if isinstance(error, Forbidden)
+                else error.hint
+            )
             raise DecisionUnavailable(f"cannot decide: {error.message}", hint=hint) from error
         except ClusterError as error:  # whose message may quote what was asked
             raise DecisionUnavailable(f"cannot decide: the API server refuses the {kind} ({type(error).__name__})") from None

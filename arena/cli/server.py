@@ -6,6 +6,7 @@ import ipaddress
 import os
 import shlex
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -39,6 +40,10 @@ def up(  # noqa: PLR0913 - one parameter an option
         str, typer.Option("--redis-url", envvar=settings.REDIS_URL, show_default="our own", help="Queue server to use instead of our own.")
     ] = "",
     allow_network: AllowNetwork = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option("--token-file", envvar=settings.TOKEN_FILE, show_default="none", help="Tokens for git beside the installation's own."),
+    ] = None,
     log_level: Annotated[
         LogLevel, typer.Option("--log-level", envvar=settings.LOG_LEVEL, help="Least severe log lines to write.")
     ] = LogLevel.WARNING,
@@ -57,7 +62,7 @@ def up(  # noqa: PLR0913 - one parameter an option
         from arena.wiring import LocalArena, LocalSettings  # noqa: PLC0415
 
         return_large_blocks()
-        arena = LocalArena(directory, LocalSettings(host, port, max_workers, redis_url, networks))
+        arena = LocalArena(directory, LocalSettings(host, port, max_workers, redis_url, networks, token_file))
         with contextlib.suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(arena.run(lambda url: _welcome(url, directory)))
 

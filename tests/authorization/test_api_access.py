@@ -103,6 +103,7 @@ async def test_too_many_failures(entrance: Entrance) -> None:
         pytest.param("POST", "/api/v1/namespaces", "", Action("create", "namespaces", group=""), id="a new namespace"),
         pytest.param("GET", "/api/v1/namespaces/team", "", Action("get", "namespaces", "", "team", group=""), id="a namespace"),
         pytest.param("DELETE", "/apis/batch/v1/namespaces/a/jobs", "", Action("deletecollection", "jobs", "a", group="batch"), id="all of a kind"),
+        pytest.param("GET", RUN.replace("/team", "//team/"), "", Action("get", "arenaruns", "team", "nightly-1"), id="slashes too many"),
         pytest.param("GET", "/apis/", "", Action("list", "*", group=""), id="no resource at all"),
         pytest.param("OPTIONS", RUN, "", Action("options", "arenaruns", "team", "nightly-1"), id="a method that is no verb"),
     ],

@@ -152,6 +152,7 @@ async def test_who_was_let_in_stays_for_a_moment(authorizer: TokenReviewAuthoriz
     [
         pytest.param({}, id="no user"),
         pytest.param({"username": ""}, id="an empty name"),
+        pytest.param({"username": "system:anonymous", "groups": ["system:unauthenticated"]}, id="nobody by name"),
         pytest.param({"groups": ["system:masters"]}, id="groups without a name"),
     ],
 )
