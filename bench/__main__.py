@@ -21,6 +21,7 @@ BENCHES = (
     "admission_latency",
     "mirrors",
     "git_serving",
+    "git_replicas",
     "queue_throughput",
     "snapshot_export",
     "kills",
