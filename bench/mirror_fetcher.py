@@ -9,12 +9,12 @@ from pathlib import Path
 
 import structlog
 
+from foundation.addresses import AddressPolicy
 from foundation.clock import SystemClock
 from foundation.errors import ArenaError
 from gitops.content import ContentVolume, ProjectKey
 from gitops.mirrors import Mirrors
 from gitops.remote import Credentials, Remote
-from gitops.remote_addresses import AddressPolicy
 from gitops.repositories import Repositories
 
 PROJECT = ProjectKey("bench", "mirror")

@@ -12,6 +12,7 @@ from pathlib import Path
 import anyio.to_thread
 import structlog
 
+from foundation.addresses import AddressPolicy, Resolve, resolve
 from foundation.clock import Clock, SystemClock
 from foundation.crash import crash_point
 from gitops import maintenance
@@ -26,7 +27,6 @@ from gitops.processes import GitCommand, run_git
 from gitops.ref_files import read_ref
 from gitops.refs import PINS_PREFIX, ref_name_problem
 from gitops.remote import Remote
-from gitops.remote_addresses import AddressPolicy, Resolve, resolve
 from gitops.remote_failures import failed
 from gitops.remote_listing import Listing, RemoteListings
 from gitops.repositories import Repositories

@@ -15,8 +15,8 @@ from functools import lru_cache
 from ipaddress import IPv6Address
 from urllib.parse import urlsplit
 
+from foundation.addresses import Address
 from gitops.remote import Remote
-from gitops.remote_addresses import Address
 
 MOST_KEPT = 64
 _HTTPS_PORT = 443

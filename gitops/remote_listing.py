@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, cast
 from dulwich.client import HttpGitClient
 from dulwich.refs import Ref
 
+from foundation.addresses import Address, AddressPolicy, Resolve
 from foundation.clock import Clock
 from gitops.errors import RemoteCause, RemoteFailed
 from gitops.mirror_limits import MirrorLimits
 from gitops.remote import Remote, check_url
-from gitops.remote_addresses import Address, AddressPolicy, Resolve
 from gitops.remote_connection import KeptConnections, Origin
 from gitops.remote_failures import failed
 from gitops.remote_session import RemoteSession
@@ -87,8 +87,11 @@ class RemoteListings:
         except OSError as error:
             words = f"the name {origin.host} leads to no address ({(error.strerror or str(error)).lower()})"
             raise failed(remote, RemoteCause.UNREACHABLE, words, hint="check the host's name and this machine's resolver") from error
-        checked = self._policy.checked(origin.host, addresses, remote.url)
-        return RemoteSession(remote, checked, self._kept, self._limits, self._clock.now)
+        refusal = self._policy.refused(origin.host, addresses)
+        if refusal is not None:
+            hint = f"an operator may allow it: arena up --allow-network {refusal.network}"
+            raise RemoteFailed(f"cannot fetch '{remote.url}': {refusal.cause}", cause=RemoteCause.ADDRESS, hint=hint)
+        return RemoteSession(remote, addresses, self._kept, self._limits, self._clock.now)
 
 
 def _list(session: RemoteSession, remote: Remote, prefixes: Sequence[bytes]) -> Listing:

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from urllib.parse import urljoin, urlsplit
 
+from foundation.addresses import Address
 from gitops.errors import RemoteCause, RemoteFailed
 from gitops.mirror_limits import MirrorLimits
 from gitops.remote import Remote, check_url
-from gitops.remote_addresses import Address
 from gitops.remote_connection import KeptConnections, Origin, PinnedConnection
 from gitops.remote_failures import TRUST_HINT, failed, redirect_failure, status_failure
 

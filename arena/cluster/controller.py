@@ -21,11 +21,11 @@ from arena.http_protocol import BoundedProtocol
 from arena.listening import listen
 from arena.reconcilers import reconcilers_of
 from engine.queue.redis import RedisWorkQueue
+from foundation.addresses import AddressPolicy
 from foundation.clock import Clock, SystemClock
 from gitops.content import ContentVolume
 from gitops.mirrors import Mirrors
 from gitops.processes import check_git
-from gitops.remote_addresses import AddressPolicy
 from gitops.repositories import Repositories
 from gitops.snapshots import Snapshots
 from hooks.admission_registration import Registration

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from arena.errors import UsageError
 from engine.queue.urls import without_credentials
-from gitops.remote_addresses import Network
+from foundation.addresses import Network
 from reconcile.worker_job import SecretValue
 
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")

@@ -8,12 +8,12 @@ from uuid import uuid4
 
 import pytest
 
+from foundation.addresses import Address, AddressPolicy, resolve
 from foundation.clock import Clock, SystemClock
 from gitops.content import ContentVolume, ProjectKey
 from gitops.errors import RemoteFailed
 from gitops.mirrors import MirrorLimits, Mirrors, MirrorState
 from gitops.remote import Credentials, Remote
-from gitops.remote_addresses import Address, AddressPolicy, resolve
 from gitops.repositories import Repositories
 from tests.mirror.https_host import HttpsHost, Upstream, git, https_host, is_installed
 

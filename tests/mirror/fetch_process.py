@@ -5,12 +5,12 @@ import sys
 from ipaddress import IPv4Network
 from pathlib import Path
 
+from foundation.addresses import AddressPolicy
 from foundation.clock import SystemClock
 from foundation.crash import arm
 from gitops.content import ContentVolume, ProjectKey
 from gitops.mirrors import Mirrors
 from gitops.remote import Credentials, Remote
-from gitops.remote_addresses import AddressPolicy
 from gitops.repositories import Repositories
 
 PROJECT = ProjectKey("team", "prompts")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from foundation.addresses import AddressPolicy
 from gitops.errors import RemoteCause
-from gitops.remote_addresses import AddressPolicy
 from tests.mirror.conftest import PROJECT, Mirrored
 from tests.mirror.https_host import HttpsHost, Upstream
 from tests.mirror.misbehaving_host import MisbehavingHost, Request, answer, misbehaving, through

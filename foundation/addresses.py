@@ -1,15 +1,13 @@
-"""Addresses: which ones a remote's name may lead to.
+"""Addresses: which ones a name may lead to that somebody else wrote, a remote's, a tool's or a picture's.
 
-Owns the table of networks that are nobody's public git host, and how IPv6 addresses that carry an IPv4 address are read. A name is resolved once a
-fetch; every address it has must pass, and what passes is what git is pinned to, so a name that flips between check and use leads nowhere else.
+Owns the table of networks that are nobody's public host, and how IPv6 addresses that carry an IPv4 address are read. Who connects resolves a name
+once; every address it has must pass, and what passes is what the connection is pinned to, so a name that flips between check and use leads nowhere else.
 """
 
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-
-from gitops.errors import RemoteCause, RemoteFailed
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -40,7 +38,7 @@ _NAMED: Sequence[tuple[str, Network]] = tuple(
 
 @dataclass(frozen=True, slots=True)
 class AddressPolicy:
-    """Which addresses remotes may have beyond public ones: `allowed_networks`, which only an operator gives."""
+    """Which addresses may be reached beyond public ones: `allowed_networks`, which only an operator gives."""
 
     allowed_networks: tuple[Network, ...] = ()
 
@@ -59,22 +57,22 @@ class AddressPolicy:
             return "reserved"
         return named
 
-    def checked(self, host: str, addresses: Sequence[Address], url: str) -> Sequence[Address]:
-        """Return the addresses unless one of them may not be used: a name with one bad address is refused whole.
-
-        Raises:
-            RemoteFailed: ADDRESS, naming the address.
-        """
+    def refused(self, host: str, addresses: Sequence[Address]) -> "Refusal | None":
+        """Return what speaks against a host of these addresses, None when nothing does: a name with one bad address is refused whole."""
         for address in addresses:
             problem = self.problem(address)
             if problem is not None:
                 said = f"its address is {problem}" if str(address) == host else f"host '{host}' has address {address}, which is {problem}"
-                raise RemoteFailed(
-                    f"cannot fetch '{url}': {said}",
-                    cause=RemoteCause.ADDRESS,
-                    hint=f"an operator may allow it: arena up --allow-network {address}/{address.max_prefixlen}",
-                )
-        return addresses
+                return Refusal(said, f"{address}/{address.max_prefixlen}")
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a host may not be reached, in words, and the network that an operator would have to allow."""
+
+    cause: str
+    network: str
 
 
 def resolve(host: str, port: int) -> Sequence[Address]:
