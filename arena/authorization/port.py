@@ -59,7 +59,7 @@ def push(namespace: str, project: str) -> Action:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whom a credential stands for, as a log names him: `system:serviceaccount:team:ci`, or a token's name."""
+    """Whom a credential stands for, as a log names it: `system:serviceaccount:team:ci`, or a token's name."""
 
     name: str
 

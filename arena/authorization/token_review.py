@@ -1,4 +1,4 @@
-"""The authorizer of a cluster: the API server says whose a token is (TokenReview), and what he may do (SubjectAccessReview).
+"""The authorizer of a cluster: the API server says whose a token is (TokenReview), and what its owner may do (SubjectAccessReview).
 
 Owns what is asked, and for how long an answer counts. Keeps digests of tokens under a key of this process, never a token.
 """
@@ -36,7 +36,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _User:
-    """Whom a token stands for, in full, as the second question has to name him."""
+    """Whom a token stands for, in full, as the second question has to name it."""
 
     name: str
     uid: str
@@ -58,8 +58,9 @@ class TokenReviewAuthorizer:
     wrong tokens cannot push out the known ones. An API server that does not answer lets nobody in but those it let in seconds ago.
     """
 
-    def __init__(self, reviews: Reviews, clock: Clock) -> None:
+    def __init__(self, reviews: Reviews, clock: Clock, *, review_s: float = REVIEW_S) -> None:
         self._reviews = reviews
+        self._review_s = review_s
         self._key = secrets.token_bytes(32)
         self._users: BriefMemory[bytes, _User] = BriefMemory(clock, YES_S)
         self._strangers: BriefMemory[bytes, _Unknown] = BriefMemory(clock, NO_S)
@@ -70,7 +71,7 @@ class TokenReviewAuthorizer:
         self._actions: Questions[tuple[_User, Action], bool] = Questions()
 
     async def authorize(self, credential: Credential, action: Action) -> Caller:
-        """Return the caller, if RBAC lets him (see `Authorizer.authorize`)."""
+        """Return the caller, if RBAC lets it (see `Authorizer.authorize`)."""
         user = await self._whose(credential)
         if not await self._may(user, action):
             raise NotAllowed(
@@ -100,15 +101,14 @@ class TokenReviewAuthorizer:
         if status.get("authenticated") is not True or user.name in _NOBODY:
             said = str(status.get("error") or "the API server does not know the token")
             return self._strangers.keep(key, _Unknown(said.replace(token, "[token]")[:200]))
-        self._seen.keep(key, True)  # noqa: FBT003 - that it was seen
+        self._seen.keep(key, answer=True)
         return self._users.keep(key, user)
 
     async def _may(self, user: _User, action: Action) -> bool:
         key = (user, action)
-        if self._allowed.recall(key):
-            return True
-        if self._refused.recall(key):
-            return False
+        for memory in (self._allowed, self._refused):
+            if (answer := memory.recall(key)) is not None:
+                return answer
         return await self._actions.ask(key, partial(self._ask_may, user, action))
 
     async def _ask_may(self, user: _User, action: Action) -> bool:
@@ -116,15 +116,14 @@ class TokenReviewAuthorizer:
         if status.get("evaluationError"):
             _log.warning("review incomplete", caller=user.name, action=str(action), cause=str(status["evaluationError"])[:200])
         allowed = status.get("allowed") is True
-        (self._allowed if allowed else self._refused).keep((user, action), True)  # noqa: FBT003 - that there is an answer
-        return allowed
+        return (self._allowed if allowed else self._refused).keep((user, action), answer=allowed)
 
     async def _review(self, kind: ResourceKind, spec: Object) -> Object:
         try:
-            async with asyncio.timeout(REVIEW_S):
+            async with asyncio.timeout(self._review_s):
                 return await self._reviews.review(kind, spec)
         except TimeoutError as error:
-            raise DecisionUnavailable(f"cannot decide: the API server takes more than {REVIEW_S:.0f} s for a {kind}") from error
+            raise DecisionUnavailable(f"cannot decide: the API server takes more than {self._review_s:g} s for a {kind}") from error
         except (Forbidden, StoreUnavailable) as error:
             hint = (
                 "apply manifests/base, or bind the ClusterRole system:auth-delegator to our service account"

@@ -68,8 +68,8 @@ async def outcome(adapter: Adapter, credential: Credential, action: Action) -> s
 
 
 @pytest.mark.parametrize("name", ACTIONS)
-async def test_a_caller_may_what_his_role_says(adapter: Adapter, name: str) -> None:
-    """A known caller may do exactly what he was granted, whether or not the object exists; everything else is NotAllowed."""
+async def test_a_caller_may_what_the_role_says(adapter: Adapter, name: str) -> None:
+    """A known caller may do exactly what was granted, whether or not the object exists; everything else is NotAllowed."""
     for role, token in adapter.tokens.items():
         found = await outcome(adapter, Credential(token, source=SOURCE), ACTIONS[name])
         assert (found != NotAllowed.__name__) is (name in MAY[role]), f"{role}: {found}"
@@ -119,7 +119,7 @@ async def test_suspicion_concerns_strangers(adapter: Adapter) -> None:
 
 
 async def test_callers_have_names(adapter: Adapter) -> None:
-    """A caller's name says in a log who he is."""
+    """A caller's name says in a log who it is."""
     names = {await outcome(adapter, Credential(token), ACTIONS[next(iter(MAY[role]))]) for role, token in adapter.tokens.items() if MAY[role]}
     assert len(names) == len([role for role in adapter.tokens if MAY[role]])
     assert all(names)

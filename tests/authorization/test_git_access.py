@@ -106,7 +106,7 @@ async def test_strangers_learn_nothing(cluster: SqliteCluster, entrance: Entranc
 
 @pytest.mark.parametrize(("write", "verb"), [(False, "get"), (True, "update")], ids=["fetch", "push"])
 async def test_callers_without_a_right_learn_nothing(cluster: SqliteCluster, clock: FakeClock, verb: str, *, write: bool) -> None:
-    """A caller who may not do this is refused before anybody looks for the project, by the verb that he would need."""
+    """A caller who may not do this is refused before anybody looks for the project, by the verb that it would take."""
     authorizer = Refusing(NotAllowed("cannot do this"))
     await cluster.close()
     assert type(await refusal(GitAccess(cluster, Entrance(authorizer, Failures(clock))), bearer(TOKEN), "p", write=write)) is Forbidden

@@ -1,6 +1,7 @@
 """The file of tokens: its format, what makes it unusable, and what happens when it changes under a running server."""
 
 import hashlib
+import hmac
 import json
 import os
 from pathlib import Path
@@ -136,6 +137,26 @@ async def test_several_tokens(path: Path, clock: FakeClock) -> None:
         await tokens.authorize(Credential(OTHER), PUSH)
 
 
+async def test_every_token_costs_the_same(path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every entry is compared in constant time, whichever it is that matches: how long an answer takes tells nothing of the tokens."""
+    compared = list[tuple[Any, Any]]()
+    genuine = hmac.compare_digest
+
+    def counting(one: str, other: str) -> bool:
+        compared.append((one, other))
+        return genuine(one, other)
+
+    monkeypatch.setattr(hmac, "compare_digest", counting)
+    others = [entry(f"other-{number}", f"{number}-{TOKEN}", ["read"], ["team/*"]) for number in range(8)]
+    tokens = TokenFile(write_tokens(path, CI, *others), clock)
+    counts = set()
+    for token in (TOKEN, f"7-{TOKEN}", "unknown"):
+        compared.clear()
+        await is_known(tokens, token)
+        counts.add(len(compared))
+    assert counts == {2 * 9}
+
+
 async def test_no_tokens(path: Path, clock: FakeClock) -> None:
     """An empty list is a good file that knows nobody: the way to withdraw all."""
     tokens = TokenFile(write_tokens(path), clock)
@@ -205,7 +226,7 @@ async def test_each_once(path: Path, clock: FakeClock, field: str) -> None:
     ],
 )
 async def test_who_may_do_what_with_the_file(path: Path, clock: FakeClock, mode: int, *, taken: bool) -> None:
-    """Digests may be read by anybody; a file that others may write is not taken, for whoever writes it lets himself in."""
+    """Digests may be read by anybody; a file that others may write is not taken, for whoever writes it gets in."""
     write_tokens(path, CI).chmod(mode)
     tokens = TokenFile(path, clock)
     with capture_logs() as logs:

@@ -136,6 +136,13 @@ async def test_no_answer_is_no_entry(authorizer: TokenReviewAuthorizer, reviews:
     assert await authorizer.authorize(KNOWN, FETCH)
 
 
+async def test_an_answer_that_does_not_come(reviews: ScriptedReviews, clock: FakeClock) -> None:
+    """A client is not kept waiting for an API server that takes its time."""
+    reviews.waiting = asyncio.Event()
+    with pytest.raises(DecisionUnavailable, match="more than 0.01 s for a TokenReview"):
+        await TokenReviewAuthorizer(reviews, clock, review_s=0.01).authorize(KNOWN, FETCH)
+
+
 async def test_who_was_let_in_stays_for_a_moment(authorizer: TokenReviewAuthorizer, reviews: ScriptedReviews, clock: FakeClock) -> None:
     """While the API server is away, what it allowed seconds ago still goes on, a clone in its midst; then nothing does."""
     await authorizer.authorize(KNOWN, FETCH)
