@@ -139,7 +139,7 @@ async def test_no_answer_is_no_entry(authorizer: TokenReviewAuthorizer, reviews:
 async def test_an_answer_that_does_not_come(reviews: ScriptedReviews, clock: FakeClock) -> None:
     """A client is not kept waiting for an API server that takes its time."""
     reviews.waiting = asyncio.Event()
-    with pytest.raises(DecisionUnavailable, match="more than 0.01 s for a TokenReview"):
+    with pytest.raises(DecisionUnavailable, match=r"more than 0\.01 s for a TokenReview"):
         await TokenReviewAuthorizer(reviews, clock, review_s=0.01).authorize(KNOWN, FETCH)
 
 
