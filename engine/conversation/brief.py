@@ -64,7 +64,7 @@ def compile_brief(setting: Setting, task_type: str, place: Location) -> Brief:
     return Brief(
         system=system,
         offered=tuple(ToolSpec(tool.name, tool.description, tool.input_schema) for tool in tools),
-        toolbox=Toolbox([_answering(tool) for tool in _reachable(prompt, tools, setting)], policy.blocklist),
+        toolbox=Toolbox([answering_tool(tool) for tool in _reachable(prompt, tools, setting)], policy.blocklist),
         tool_choice=policy.tool_choice or "auto",
         limits=_limits(policy),
         guardrails=compile_guardrails(prompt),
@@ -119,10 +119,15 @@ def _reachable(prompt: PromptConfig, offered: list[Tool], setting: Setting) -> l
     """Return the tools that answer. A prompt that lists none forbids none: beside a workflow's or a skill's tools a model may call any of the bundle."""
     if prompt.allowed_tools or not setting.extended:
         return offered
-    return [tool for tool in setting.bundle.tools.values() if tool.mode == "mock"]
+    return [tool for tool in setting.bundle.tools.values() if tool.is_mocked]
 
 
-def _answering(tool: Tool) -> MockTool:
+def answering_tool(tool: Tool) -> MockTool:
+    """Return a tool of the bundle, ready to answer.
+
+    Raises:
+        BundleInvalid: its schemas or its template are none.
+    """
     problem = tool_problem(tool)
     if problem:
         raise BundleInvalid(f"{tool.location}: cannot offer tool '{tool.name}': {problem}")

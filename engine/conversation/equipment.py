@@ -3,6 +3,8 @@
 Owns which faculties a scenario gets, and their order. Must not know how any of them works.
 """
 
+from collections.abc import Iterator
+
 from engine.bundle.model import Bundle, Scenario
 from engine.bundle.scenario_prompts import artifact_placeholders
 from engine.conversation.brief import Brief, Setting, compile_brief
@@ -16,19 +18,29 @@ def equip(bundle: Bundle, scenario: Scenario, model: str) -> tuple[tuple[Enable,
     Raises:
         BundleInvalid: a prompt cannot be assembled, or the scenario's task_type names no state of the workflow.
     """
+    faculties = list(_faculties(bundle, scenario))
     workflow = bundle.arena.workflow
-    faculties: list[Enable] = []
     if workflow is None:
         return tuple(faculties), compile_brief(Setting(bundle, scenario, model, extended=bool(faculties)), scenario.task_type, scenario.location)
-    from engine.conversation.workflow_faculty import enable_workflow  # noqa: PLC0415 - only arenas that have one
+    from engine.conversation.workflow_faculty import enable_workflow  # noqa: PLC0415 - only arenas that have one pay for it
 
     start = workflow.start(scenario.task_type)
     if start is None:
-        states = ", ".join(workflow.states)
         raise BundleInvalid(
             f"{scenario.location}: cannot hold scenario '{scenario.id}': its task_type '{scenario.task_type}' names no state of the workflow",
-            hint=f"states are: {states}",
+            hint=f"states are: {', '.join(workflow.states)}",
         )
     setting = Setting(bundle, scenario, model, later=artifact_placeholders(bundle), extended=True)
     enable, brief = enable_workflow(setting, workflow, start)
     return (enable, *faculties), brief
+
+
+def _faculties(bundle: Bundle, scenario: Scenario) -> Iterator[Enable]:
+    if bundle.arena.skills:
+        from engine.conversation.skills import enable_skills  # noqa: PLC0415 - as above
+
+        yield enable_skills(bundle)
+    if bundle.arena.memory or scenario.seed_memories:
+        from engine.conversation.memory_faculty import enable_memory  # noqa: PLC0415 - as above
+
+        yield enable_memory(scenario.seed_memories)

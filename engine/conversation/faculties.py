@@ -93,8 +93,8 @@ class OwnTool:
 
 
 def object_schema(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
-    """Return the schema of an object with these properties and no others."""
-    return {"type": "object", "properties": dict(properties), "required": list(required), "additionalProperties": False}
+    """Return the schema of an object with these properties. Others are let pass: models send more than they are asked for."""
+    return {"type": "object", "properties": dict(properties), "required": list(required)}
 
 
 Enable = Callable[[Transcript, Clock], Faculty]
