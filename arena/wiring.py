@@ -118,18 +118,7 @@ class LocalArena:
         volume = ContentVolume(self._state.content)
         repositories, snapshots = Repositories(volume, self._clock), Snapshots(volume, self._clock)
         mirrors = Mirrors(repositories, self._clock, addresses=AddressPolicy(self._settings.allowed_networks))
-        entrance = Entrance(InTurn(await self._authorizers()), Failures(self._clock))
-        git = SmartHTTP(repositories, authorize=GitAccess(parts.cluster, entrance), on_change=Announcer(parts.cluster).announce)
-        stopping = asyncio.Event()
-        kube = kube_api(parts.cluster, warnings=admission_warnings, stopping=stopping)
-        server = Server(
-            server_config(
-                ArenaApp(git=git, hooks=Receiver(parts.cluster, self._clock), kube=kube, access=ApiAccess(entrance)),
-                BoundedProtocol,
-                timeout_graceful_shutdown=SHUTDOWN_S,
-            ),
-            stopping,
-        )
+        server = await self._server(parts, repositories)
         # Not our own address of the queue: what a process was started with can be read for as long as it lives.
         inherited = {name: value for name, value in process_environment().items() if name != worker_settings.REDIS_URL}
         processes = Processes(self._state.processes, Spare((sys.executable, "-m", "arena", "worker"), inherited))
@@ -163,6 +152,14 @@ class LocalArena:
         finally:
             await runner.stop()
             mirrors.close()
+
+    async def _server(self, parts: "_Parts", repositories: Repositories) -> "Server":
+        entrance = Entrance(InTurn(await self._authorizers()), Failures(self._clock))
+        git = SmartHTTP(repositories, authorize=GitAccess(parts.cluster, entrance), on_change=Announcer(parts.cluster).announce)
+        stopping = asyncio.Event()
+        kube = kube_api(parts.cluster, warnings=admission_warnings, stopping=stopping)
+        app = ArenaApp(git=git, hooks=Receiver(parts.cluster, self._clock), kube=kube, access=ApiAccess(entrance))
+        return Server(server_config(app, BoundedProtocol, timeout_graceful_shutdown=SHUTDOWN_S), stopping)
 
     async def _authorizers(self) -> list[Authorizer]:
         own = LocalToken(self._state.token())
