@@ -163,7 +163,7 @@ class ControlPlane:
         for name in reversed([*self._processes]):
             self._end(name, signal.SIGKILL)
 
-    def kubectl(self, *words: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    def kubectl(self, *words: str, text: str = "", deadline_s: float = _DEADLINE_S) -> subprocess.CompletedProcess[str]:
         """Run kubectl as the administrator."""
         environment = {key: value for key, value in os.environ.items() if not key.startswith("KUBE")}
         return subprocess.run(
@@ -172,7 +172,7 @@ class ControlPlane:
             input=text,
             capture_output=True,
             text=True,
-            timeout=_DEADLINE_S,
+            timeout=deadline_s,
             check=False,
         )
 

@@ -261,7 +261,7 @@ class Kubelet:
 
     async def _wait(self, kept: _Kept, running: Sequence[_Running]) -> None:
         """Wait until every process has ended. A pod that is to end gets its grace period for that, one that is gone none."""
-        ended = asyncio.gather(*(each.child.wait() for each in running))
+        ended = asyncio.ensure_future(_ended(running))
         leaving = asyncio.ensure_future(kept.leaving.wait())
         try:
             await asyncio.wait((ended, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -308,6 +308,11 @@ async def kubelet(
         with contextlib.suppress(asyncio.CancelledError):
             await running
         assert stopped, "the kubelet ended by itself"
+
+
+async def _ended(running: Sequence[_Running]) -> None:
+    for each in running:
+        await each.child.wait()
 
 
 def _ports_of(pod: Object) -> dict[int, int]:

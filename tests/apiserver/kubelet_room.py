@@ -16,6 +16,7 @@ from tests.apiserver.kubelet_container import Process
 
 _SYSTEM = ("/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/opt")
 _KERNEL = ("/proc", "/dev", "/sys")
+_CHROOT = shutil.which("chroot", path="/usr/sbin:/usr/bin:/sbin:/bin") or "chroot"
 _REPOSITORY = Path(__file__).parents[2]
 _PROGRAM = (_REPOSITORY, Path(sys.prefix), Path(sys.base_prefix))
 
@@ -60,7 +61,7 @@ def _script(process: Process, root: Path) -> Iterator[str]:
     user, group = process.security.get("runAsUser", 0), process.security.get("runAsGroup", 0)
     groups = process.security.get("fsGroup", group)
     bare = "--bounding-set=-all --inh-caps=-all" if process.security.get("capabilities", {}).get("drop") else ""
-    yield f'exec chroot "$root" setpriv --reuid {user} --regid {group} --groups {groups} --no-new-privs {bare} --pdeathsig KILL -- "$@"'
+    yield f'exec {_CHROOT} "$root" setpriv --reuid {user} --regid {group} --groups {groups} --no-new-privs {bare} --pdeathsig KILL -- "$@"'
 
 
 def _bound(path: str, folder: Path) -> Iterator[str]:

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import random
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,17 +39,31 @@ class Services:
         self._plane = plane
         self._backends = backends
         self._ports: dict[tuple[str, str, int], asyncio.Server] = {}
+        self._led: set[asyncio.Task[None]] = set()
 
     @contextlib.asynccontextmanager
     async def serving(self, folder: Path | None = None) -> AsyncIterator[None]:
         """Serve until the block ends; with a folder, API servers too."""
-        egress = await asyncio.start_unix_server(self._connect, _socket(folder)) if folder else None
+        egress = await asyncio.start_unix_server(self._taker(self._connect), _socket(folder)) if folder else None
         try:
             yield
         finally:
             for server in (*self._ports.values(), *([egress] if egress else [])):
                 server.close()
             self._ports.clear()
+            for task in self._led:
+                task.cancel()
+            await asyncio.gather(*self._led, return_exceptions=True)
+
+    def _taker(self, serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]) -> Callable[..., None]:
+        """Return what takes a connection; its task is ours to end."""
+
+        def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.ensure_future(serve(reader, writer))
+            self._led.add(task)
+            task.add_done_callback(self._led.discard)
+
+        return take
 
     async def resolved(self, text: str) -> str:
         """Return a text with the addresses of Services replaced."""
@@ -67,7 +81,7 @@ class Services:
                 service = await self._service(lambda obj: (obj["metadata"]["namespace"], obj["metadata"]["name"]) == (namespace, name))
                 await self._lead(service, port, reader, writer)
 
-            self._ports[key] = await asyncio.start_server(lead, "127.0.0.1", 0)
+            self._ports[key] = await asyncio.start_server(self._taker(lead), "127.0.0.1", 0)
         number: int = self._ports[key].sockets[0].getsockname()[1]
         return number
 
