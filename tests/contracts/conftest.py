@@ -17,6 +17,7 @@ from reconcile.cluster.port import Cluster
 from reconcile.cluster.sqlite import SqliteCluster
 from reconcile.kinds.admission import admit, admit_status
 from tests.apiserver.server_fixture import REAL, clear, connected
+from tests.contracts.queue_as_user import QueueAsUser
 
 
 @pytest.fixture(params=["sqlite", pytest.param("kube", marks=REAL)])
@@ -41,10 +42,17 @@ async def redis_url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[s
     await server.stop()
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", "redis", "redis as users"])
 async def queue(request: pytest.FixtureRequest, redis_url: str) -> AsyncIterator[WorkQueue]:
-    """Return each adapter in turn."""
-    chosen: WorkQueue = MemoryWorkQueue() if request.param == "memory" else RedisWorkQueue(redis_url, installation=uuid4().hex)
+    """Return each adapter in turn, the last one as an installation uses it: workers as the users of their runs."""
+    chosen: WorkQueue
+    match request.param:
+        case "memory":
+            chosen = MemoryWorkQueue()
+        case "redis":
+            chosen = RedisWorkQueue(redis_url, installation=uuid4().hex)
+        case _:
+            chosen = QueueAsUser(redis_url, installation=uuid4().hex)
     yield chosen
     await chosen.close()
 
