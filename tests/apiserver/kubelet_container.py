@@ -137,10 +137,13 @@ async def process_of(pod: Object, container: Mapping[str, Any], volumes: Mapping
 
 
 def in_folders(process: Process, home: Path) -> Process:
-    """Have a word or a variable that is a mount point, or lies in one, name the folder itself. Nothing makes a mount read-only."""
+    """Have a word or a variable that is a mount point, or lies in one, name the folder itself. Nothing makes a mount read-only.
+
+    PATH stays: the programs are this machine's, and may lie below /tmp, where containers have a scratch directory.
+    """
     home.mkdir(parents=True, exist_ok=True)
     mounts = {mount.path: mount.folder for mount in process.mounts}
-    variables = {name: _mounted(value, mounts) for name, value in process.environment.items()}
+    variables = {name: value if name == "PATH" else _mounted(value, mounts) for name, value in process.environment.items()}
     return replace(process, words=tuple(_mounted(word, mounts) for word in process.words), environment=variables)
 
 
