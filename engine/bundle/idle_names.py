@@ -25,7 +25,7 @@ def check_names(bundle: Bundle, scenario: Scenario, prompts: Sequence[PromptConf
     """Add a warning for each guardrail and tool that a scenario or one of the `prompts` that it comes to names in vain."""
     if prompts:
         _check_guardrails(scenario, prompts, problems)
-    for place, who, name in dict.fromkeys((*_forbidden_tools(scenario), *_blocked_tools(scenario, prompts))):
+    for place, who, name in dict.fromkeys((*_forbidden_tools(scenario), *_blocked_tools(scenario, prompts), *_disturbed_tools(scenario))):
         if name not in bundle.tools and "__" not in name:
             hint = did_you_mean(name, bundle.tools, otherwise="tools are")
             problems.warning(place, f"{who} the tool '{shown(name)}', which the bundle does not have", hint)
@@ -55,3 +55,10 @@ def _blocked_tools(scenario: Scenario, prompts: Sequence[PromptConfig]) -> Itera
     for policy in (scenario.tool_policy, *(prompt.tool_policy for prompt in prompts)):
         if policy is not None:
             yield from ((policy.location, "the tool policy blocks", name) for name in policy.blocklist)
+
+
+def _disturbed_tools(scenario: Scenario) -> Iterator[tuple[Location, str, str]]:
+    for turn in scenario.turns:
+        yield from ((turn.location, "consent_overrides is about", name) for name in turn.consent_overrides)
+        if turn.chaos is not None:
+            yield from ((turn.location, "chaos disturbs", failure.tool) for failure in turn.chaos.tool_failures)

@@ -311,6 +311,11 @@ class Tool:
     client: Json = None
     location: Location = NOWHERE
 
+    @property
+    def is_mocked(self) -> bool:
+        """Return whether its answers stand in the bundle; a client's do too, for no client is there."""
+        return self.mode in {"mock", "client"}
+
 
 @dataclass(frozen=True, slots=True)
 class Persona:

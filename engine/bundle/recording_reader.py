@@ -13,6 +13,7 @@ from typing import Any
 
 from engine.bundle.files import BundleFiles
 from engine.bundle.model import Location
+from engine.bundle.parts import recorded_part
 from engine.bundle.problems import Problems, did_you_mean, shown
 from engine.bundle.recordings import RecordedCall, RecordedMessage, Recording
 from engine.bundle.yamltree import to_json
@@ -26,18 +27,6 @@ _SUFFIXES = {
     ".arena.json": "arena_output",
     ".transcript.yaml": "transcript",
     ".transcript.yml": "transcript",
-}
-_MEDIA_KEYS = {
-    "mime_type": "mimeType",
-    "file_path": "filePath",
-    "url": "url",
-    "data": "data",
-    "caption": "caption",
-    "detail": "detail",
-    "width": "width",
-    "height": "height",
-    "duration": "durationS",
-    "size_bytes": "sizeBytes",
 }
 
 Object = Mapping[str, Any]
@@ -148,7 +137,7 @@ def _message(file: str, number: int, message: Object) -> RecordedMessage:
     return RecordedMessage(
         str(role),
         content or _text(answer.get("error")),
-        parts=tuple(_part(part) for part in parts if part.get("type") != "text"),
+        parts=tuple(recorded_part(part) for part in parts if part.get("type") != "text"),
         calls=tuple(_call(file, _object(file, "a tool call", call)) for call in _list(file, "tool_calls", message.get("tool_calls"))),
         name=_text(answer.get("name") or message.get("name")),
         call_id=_text(answer.get("id") or message.get("tool_call_id")),
@@ -175,12 +164,6 @@ def _call(file: str, call: Object) -> RecordedCall:
     if not isinstance(arguments, Mapping | str):
         raise _unreadable(file, "the arguments of a tool call must be an object")
     return RecordedCall(_text(call.get("id")), _text(call.get("name") or function.get("name")), arguments)
-
-
-def _part(part: Object) -> dict[str, Any]:
-    media = part.get("media")
-    known = {ours: media[theirs] for theirs, ours in _MEDIA_KEYS.items() if media.get(theirs) is not None} if isinstance(media, Mapping) else {}
-    return {"type": _text(part.get("type")), "media": known}
 
 
 def _latency(message: Object, answer: Object) -> float | None:

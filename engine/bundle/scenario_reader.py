@@ -3,9 +3,10 @@
 Owns the tables of these objects. What holds between a scenario and other files is `crosschecks.py`'s.
 """
 
+import base64
 from typing import Any
 
-from yaml.nodes import Node
+from yaml.nodes import MappingNode, Node
 
 from engine.bundle.check_reader import checks
 from engine.bundle.contexts import ContextPolicy, Relevance, SeedMemory
@@ -33,8 +34,10 @@ from engine.bundle.fields import (
 )
 from engine.bundle.ignored import RELEVANCE, SCENARIO, TOOL_POLICY, TURN
 from engine.bundle.model import Chaos, Media, Part, ToolFailure, ToolPolicy, Turn
+from engine.bundle.paths import resolve_inside
+from engine.bundle.problems import shown
 from engine.bundle.resources import resource
-from engine.bundle.yamltree import Document
+from engine.bundle.yamltree import Document, entries
 
 _MEDIA = Table(
     "media",
@@ -50,12 +53,59 @@ _MEDIA = Table(
         "height": integer(1),
     },
 )
-_PART = Table(
-    "a part",
-    {"type": one_of("text", "image", "audio", "video", "document"), "text": string, "media": record(_MEDIA, Media, located=False)},
-    required=("type",),
-)
-part = record(_PART, Part)
+_SOURCES = ("file_path", "url", "data")
+MAX_MEDIA_BYTES = 20 * 1024 * 1024
+"""What vendors take inline; the reference takes 50 MB of a URL, and no vendor does."""
+
+
+def _media(document: Document, node: Node, key: str) -> Any:
+    del key
+    values = read_object(document, node, _MEDIA)
+    if values is None:
+        return INVALID
+    sources = [source for source in _SOURCES if values.get(source)]
+    fault, hint = "", ""
+    if "storage_reference" in values:
+        fault, hint = "a storage_reference leads to a store that only its writer knows", "use file_path, url or data"
+    elif len(sources) != 1:
+        fault, hint = f"it needs one source, not {len(sources)}", "set file_path, url or data"
+    elif "url" in values and not values["url"].startswith(("https://", "http://")):
+        fault = f"'{shown(values['url'])}' is no http or https address"
+    elif "data" in values and not _is_base64(values["data"]):
+        fault = "'data' is not base64"
+    elif "file_path" in values and resolve_inside(document.root, values["file_path"]).stat().st_size > MAX_MEDIA_BYTES:
+        fault = f"'{shown(values['file_path'])}' is over the limit of {MAX_MEDIA_BYTES // 1024 // 1024} MiB"
+    if fault:
+        document.error(node, f"cannot read the media: {fault}", hint)
+        return INVALID
+    return Media(**values)
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        base64.b64decode(text, validate=True)
+    except ValueError:
+        return False
+    return True
+
+
+def part(document: Document, node: Node, key: str) -> Any:
+    """Read one part of a message or of a tool's answer."""
+    del key
+    values = read_object(document, node, _PART)
+    if values is None or "type" not in values:
+        return INVALID
+    if values["type"] != "text" and "media" not in values:
+        if not isinstance(node, MappingNode) or "media" not in entries(document, node):
+            document.error(node, f"a part of type {values['type']} needs media", "add media: {file_path, mime_type}")
+        return INVALID
+    if values["type"] != "text" and not values["media"].mime_type:
+        document.error(node, f"the media of a part of type {values['type']} have no mime_type", "such as image/png")
+        return INVALID
+    return Part(**values, location=document.at(node))
+
+
+_PART = Table("a part", {"type": one_of("text", "image", "audio", "video", "document"), "text": string, "media": _media}, required=("type",))
 
 _FAILURE = Table(
     "a tool failure",

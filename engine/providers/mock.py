@@ -7,6 +7,7 @@ simulated latency, waited on the clock before every reply. Replies of one file a
 from collections.abc import AsyncGenerator
 
 from engine.bundle.mock_responses import MockResponses, MockScript, MockTurn
+from engine.bundle.parts import mock_part
 from engine.items import Usage
 from engine.providers.messages import Message, ToolCall
 from engine.providers.port import Chunk, Reply, Request
@@ -65,7 +66,7 @@ class MockProvider:
         return Reply(
             turn.content,
             tool_calls=tuple(ToolCall(f"call_{place}_{call.name}", call.name, dict(call.arguments)) for place, call in enumerate(calls)),
-            parts=tuple(dict(part) for part in turn.parts),
+            parts=tuple(mock_part(part) for part in turn.parts),
             usage=usage,
             cost_usd=round((usage.input_tokens + usage.output_tokens) * USD_PER_TOKEN, 10),
             finish_reason="tool_calls" if calls else "stop",

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from engine.bundle.model import Tool
+from engine.bundle.parts import written_part
 from engine.providers.messages import ToolCall, ToolResult, json_text
 from engine.providers.port import ToolSpec
 from engine.tools.arguments import coerce_arguments
@@ -45,7 +46,7 @@ def result_problem(tool: Tool) -> str:
 
 
 class MockTool:
-    """A tool that answers from the bundle. `parts` are the text parts that its results carry beside their text."""
+    """A tool that answers from the bundle. `parts` are what its results carry beside their text."""
 
     waits = False
 
@@ -57,9 +58,10 @@ class MockTool:
         self._template: Template | None = parse_template(tool.mock_template) if tool.mock_template else None
         self._static: Any = _NO_RESULT if tool.mock_result is None else tool.mock_result
         self._answer: str | None = None
-        self.parts = [{"type": "text", "text": part.text} for part in tool.mock_parts if part.type == "text"]
-        if self.parts and tool.mock_result is None:
-            self._static = "\n".join(part["text"] for part in self.parts)
+        self.parts = [written_part(part) for part in tool.mock_parts]
+        texts = [part["text"] for part in self.parts if part["type"] == "text"]
+        if texts and tool.mock_result is None:
+            self._static = "\n".join(texts)
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
         """Answer a call, as the port says."""

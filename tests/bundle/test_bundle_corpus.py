@@ -84,11 +84,6 @@ def test_override_makes_scenarios_runnable(corpus: Path, name: str, mock: str | 
     ("name", "first_line"),
     [
         pytest.param(
-            "client-tools",
-            "scenarios/consent-deny.scenario.yaml:11: cannot run scenario 'consent-deny': client tools (consent_overrides) are not supported yet",
-            id="client tools",
-        ),
-        pytest.param(
             "context-management",
             "scenarios/context-limited-fail.scenario.yaml:4: cannot run scenario 'context-limited-fail': its context_policy is not supported yet",
             id="context policies",

@@ -48,16 +48,6 @@ A, C, S = "config.arena.yaml", "prompts/assistant.yaml", "scenarios/hello.yaml"
         pytest.param({S: scenario("  duplex: {timeout: 5s}\n")}, f"{S}:2: {WHO}duplex conversations are not supported yet", id="duplex"),
         pytest.param({S: scenario("  voice: v\n")}, f"{S}:2: {WHO}voices are not supported yet", id="voice"),
         pytest.param({S: scenario("  seed_memories: [{content: c}]\n")}, f"{S}:2: {WHO}seed memories are not supported yet", id="seed_memories"),
-        pytest.param(
-            {S: scenario(turn="parts: [{type: image, media: {url: 'https://a'}}]")},
-            f"{S}:5: {WHO}image parts are not supported yet",
-            id="image parts",
-        ),
-        pytest.param(
-            {S: scenario(turn="content: a, chaos: {tool_failures: [{tool: t, mode: error}]}")},
-            f"{S}:5: {WHO}injected failures (chaos) are not supported yet",
-            id="chaos",
-        ),
         pytest.param({C: PROMPT + "  fragments: [{name: f}]\n"}, f"{C}:2: {WHO}prompt fragments are not supported yet", id="fragments"),
         pytest.param(
             {C: PROMPT + "  validators: [{type: rest_eval}]\n"},
