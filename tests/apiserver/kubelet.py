@@ -158,8 +158,8 @@ class Kubelet:
             kept.ready = False
             for each in running:
                 _kill(each)
-        for each in running:
-            await each.child.wait()
+            for each in running:  # also when this is cancelled: what is left running would outlive the event loop
+                await each.child.wait()
         return running
 
     async def _probe(self, kept: _Kept, running: Sequence[_Running], probes: Sequence[Mapping[str, Any]]) -> None:

@@ -1,9 +1,11 @@
 """The test kubelet in a thread of its own, so that tests which wait for processes do not keep it waiting."""
 
 import asyncio
+import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.error import URLError
 
 from reconcile.errors import ClusterError
 from tests.apiserver.control_plane import ControlPlane
@@ -53,7 +55,8 @@ class Node:
             cluster = connected(self._plane)
             try:
                 await Kubelet(self._plane, cluster, self._folder, namespaces=None, claims=self._claims).run()
-            except* (ClusterError, OSError):
+            except* (ClusterError, URLError) as failures:
+                sys.stderr.write(f"node: {failures.exceptions}\n")
                 await asyncio.sleep(_AGAIN_S)
             finally:
                 await cluster.close()
