@@ -96,6 +96,7 @@ def controller(  # noqa: PLR0913 - one parameter an option
     from arena.cluster.connection import access_of  # noqa: PLC0415
     from arena.cluster.controller import ControllerProcess  # noqa: PLC0415
 
+    configure_logging(log_level)  # before anything is made that logs
     webhook = checked.Webhook(webhook_port, webhook_service, checked.certificate_folder(webhook_certificate)) if webhook_port else None
     chosen = checked.ControllerSettings(
         _replica(content, installation, pod_namespace, host, probe_port),
@@ -110,7 +111,7 @@ def controller(  # noqa: PLR0913 - one parameter an option
         webhook=webhook,
     )
     process = ControllerProcess(chosen, access_of(kubeconfig, context, settings.process_environment()))
-    _run(process.run(), log_level)
+    _run(process.run())
 
 
 def git_server(  # noqa: PLR0913 - one parameter an option
@@ -133,9 +134,10 @@ def git_server(  # noqa: PLR0913 - one parameter an option
     from arena.cluster.connection import access_of  # noqa: PLC0415
     from arena.cluster.git_server import GitServerProcess  # noqa: PLC0415
 
+    configure_logging(log_level)
     chosen = checked.GitServerSettings(_replica(content, installation, pod_namespace, host, probe_port), port, token_file)
     process = GitServerProcess(chosen, access_of(kubeconfig, context, settings.process_environment()))
-    _run(process.run(), log_level)
+    _run(process.run())
 
 
 def _replica(content: Path, installation: str, namespace: str, host: str, probe_port: int) -> "Replica":
@@ -144,12 +146,11 @@ def _replica(content: Path, installation: str, namespace: str, host: str, probe_
     return checked.Replica(checked.content_folder(content), checked.installation_name(installation), namespace, host, probe_port)
 
 
-def _run(process: Coroutine[Any, Any, None], log_level: LogLevel) -> None:
+def _run(process: Coroutine[Any, Any, None]) -> None:
     import uvloop  # noqa: PLC0415
 
     from arena.local.large_blocks import return_large_blocks  # noqa: PLC0415
 
-    configure_logging(log_level)
     arm(settings.crash_at())
     return_large_blocks()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

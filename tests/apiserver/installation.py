@@ -20,6 +20,7 @@ from engine.queue.embedded import find_server
 from gitops.content import ContentVolume, ProjectKey
 from reconcile.arena_run import finished
 from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, LEASE, NAMESPACE
+from reconcile.kinds.names import WORKSPACE_LABEL
 from tests.apiserver.control_plane import ADMIN_TOKEN, ControlPlane, free_ports
 from tests.apiserver.node import Node
 from tests.apiserver.objects import Object, Objects
@@ -218,6 +219,7 @@ class Team:
         self.installation = installation
         self.objects = installation.objects
         self.name = name
+        self.volume = ContentVolume(installation.content, lambda namespace: (labels or {}).get(WORKSPACE_LABEL, namespace))
         self._folder = folder
         self._git = Git(folder / "home")
         self.objects.create(NAMESPACE, "", name, metadata={"labels": dict(labels or {})})
@@ -231,8 +233,15 @@ class Team:
     def checkout(self, project: str = "support", *, server: Replica | None = None) -> Checkout:
         """Return one more working copy of a project, which pushes to one git server."""
         folder = self._folder / f"{project}-{len([*self._folder.iterdir()])}"
-        repository = ContentVolume(self.installation.content, lambda _: self.name).repository(ProjectKey(self.name, project))
+        repository = self.volume.repository(ProjectKey(self.name, project))
         return Checkout(self._git, folder, f"{self.installation.git_url(server)}/{self.name}/{project}.git", repository)
+
+    def push(self, checkout: Checkout, files: Mapping[str, str]) -> str:
+        """Commit files and push them, which must succeed; return the commit."""
+        commit = checkout.commit(files)
+        pushed = checkout.push()
+        assert pushed.code == 0, pushed.err
+        return commit
 
     def job(self, name: str = "eval", *, project: str = "support", **spec: Any) -> Object:
         """Create a job that tests a project."""
@@ -250,6 +259,11 @@ class Team:
             return runs if len(runs) >= count and all(finished(run) for run in runs) else None
 
         return until(look, f"{count} runs of namespace {self.name} to end")
+
+    def results(self, run: Object) -> list[str]:
+        """Return the items of a run's results, in the order of the file."""
+        lines = (self.volume.run(self.name, run["metadata"]["name"]) / "results.jsonl").read_text(encoding="utf-8").splitlines()
+        return [str(json.loads(line)["item"]) for line in lines]
 
 
 @contextmanager
