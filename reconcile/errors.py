@@ -93,6 +93,10 @@ class StoreUnavailable(ClusterError):
     """The store did not answer; whether the last write took effect is unknown, unless a subclass says more."""
 
 
+class KindNotServed(StoreUnavailable):
+    """The store serves no objects of this kind: its CustomResourceDefinition is not there, for now or for good."""
+
+
 class Unauthorized(StoreUnavailable):
     """The store does not accept our credentials, or there are none that can be read; nothing was changed."""
 

@@ -18,6 +18,7 @@ from reconcile.errors import (
     Forbidden,
     Gone,
     Invalid,
+    KindNotServed,
     NotFound,
     ObjectTooLarge,
     StoreUnavailable,
@@ -74,11 +75,11 @@ def _not_found(about: About, status: Mapping[str, Any], message: str) -> Cluster
         return NotFound("Namespace", None, str(details.get("name", about.namespace)))
     if details.get("name"):
         return NotFound(about.kind.kind, about.namespace, about.name)
-    return StoreUnavailable(
+    return KindNotServed(
         f"cannot {about}: the API server does not serve {about.kind.plural} of {about.kind.api_version} ({message})",
         kind=about.kind.kind,
         name=about.name,
-        hint="install the CustomResourceDefinitions: kubectl apply -f manifests/crds",
+        hint="install the CustomResourceDefinitions: kubectl apply -k manifests/crds/arena, and manifests/crds/neighbours for the other kinds",
     )
 
 

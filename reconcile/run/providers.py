@@ -10,7 +10,7 @@ from engine.bundle.mock_reader import parse_mock_responses
 from engine.errors import BundleInvalid
 from engine.plan import ResolvedProvider
 from reconcile.cluster.port import CONFIG_MAP, PROVIDER
-from reconcile.errors import NotFound
+from reconcile.errors import KindNotServed, NotFound
 from reconcile.kinds.job import ProviderEntry, provider_groups
 from reconcile.kinds.reasons import RunReason
 from reconcile.run.mocking import mocked
@@ -44,7 +44,7 @@ async def _resolve(run: RunScope, entry: ProviderEntry, provider_id: str = "") -
     name = entry.provider_ref.name
     try:
         provider = await run.cluster.get(PROVIDER, run.namespace, name)
-    except NotFound as error:
+    except (NotFound, KindNotServed) as error:
         raise RunRefused(
             RunReason.PROVIDER_NOT_FOUND,
             f"Provider '{name}' does not exist in namespace '{run.namespace}'",

@@ -17,7 +17,7 @@ from foundation.clock import SystemClock
 from reconcile.cluster.kube import KubeCluster
 from reconcile.cluster.kube_access import Access, by_kubeconfig, in_cluster
 from reconcile.cluster.port import ARENA_JOB, ARENA_RUN, CONFIG_MAP, EVENT, NAMESPACE
-from reconcile.errors import Forbidden, Gone, NotFound, StoreUnavailable, Unauthorized
+from reconcile.errors import Forbidden, Gone, KindNotServed, NotFound, StoreUnavailable, Unauthorized
 from reconcile.runtime.cache import Keeping
 from reconcile.runtime.events import record
 from reconcile.runtime.reflector import Reflector
@@ -205,7 +205,7 @@ async def test_a_kind_that_is_not_installed(fragile: ControlPlane) -> None:
     """Where a CRD is missing, the error says which, and what to apply."""
     async with client(by_kubeconfig(str(fragile.kubeconfig))) as cluster:
         for ask in (cluster.list(ARENA_RUN), cluster.get(ARENA_RUN, NS, "a")):
-            with pytest.raises(StoreUnavailable, match="does not serve arenaruns") as refusal:
+            with pytest.raises(KindNotServed, match="does not serve arenaruns") as refusal:
                 await ask
             assert "manifests/crds" in refusal.value.hint
 

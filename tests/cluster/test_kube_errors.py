@@ -15,6 +15,7 @@ from reconcile.errors import (
     Forbidden,
     Gone,
     Invalid,
+    KindNotServed,
     NotFound,
     ObjectTooLarge,
     StoreUnavailable,
@@ -34,7 +35,7 @@ def status(reason: str, message: str = "no", **details: Any) -> bytes:
     [
         pytest.param(404, status("NotFound", name="a", kind="arenajobs"), NotFound, "cannot find ArenaJob 'ns/a'", id="no object"),
         pytest.param(404, status("NotFound", name="ns", kind="namespaces"), NotFound, "cannot find Namespace 'ns'", id="no namespace"),
-        pytest.param(404, b"404 page not found\n", StoreUnavailable, "does not serve arenajobs", id="no such kind"),
+        pytest.param(404, b"404 page not found\n", KindNotServed, "does not serve arenajobs", id="no such kind"),
         pytest.param(409, status("AlreadyExists"), AlreadyExists, "cannot create ArenaJob 'ns/a'", id="taken"),
         pytest.param(409, status("Conflict", 'Operation cannot be fulfilled on arenajobs "a": changed'), Conflict, "'ns/a': changed", id="changed"),
         pytest.param(410, status("Expired", "too old"), Gone, "too old", id="too old"),
