@@ -27,19 +27,22 @@ def response(evidence: Evidence, _: Values) -> tuple[Exhibit, ...]:
 
 def response_in_context(evidence: Evidence, values: Values) -> tuple[Exhibit, ...]:
     """Show the conversation before the last reply, and the reply."""
-    last = max((place for place, message in enumerate(evidence.messages) if message.role == "assistant"), default=len(evidence.messages))
-    return (Exhibit("conversation", "CONVERSATION BEFORE THE RESPONSE", _entries(evidence.messages[:last])), *response(evidence, values))
+    before = evidence.messages[:-1] if _ends_with_reply(evidence) else evidence.messages
+    return (Exhibit("conversation", "CONVERSATION BEFORE THE RESPONSE", _entries(before)), *response(evidence, values))
 
 
-def conversation(evidence: Evidence, _: Values) -> tuple[Exhibit, ...]:
-    """Show the whole conversation, tool calls and their results included."""
-    return (Exhibit("conversation", "CONVERSATION", _entries(evidence.messages)),)
+def conversation(evidence: Evidence, values: Values) -> tuple[Exhibit, ...]:
+    """Show the whole conversation, tool calls and their results included; a reply that a guardrail holds back comes after it."""
+    held_back = () if _ends_with_reply(evidence) else response(evidence, values)
+    return (Exhibit("conversation", "CONVERSATION", _entries(evidence.messages)), *held_back)
 
 
 def tool_calls(evidence: Evidence, values: Values) -> tuple[Exhibit, ...]:
-    """Show the question, and the calls of the tools that the check names (of all without names) with their results."""
+    """Show what the user asked for, and the calls of the tools that the check names (of all without names) with their results."""
     chosen = [record for record in evidence.calls if not values["tools"] or record.name in values["tools"]]
-    return (*question(evidence, values), Exhibit("tool_calls", "TOOL CALLS", tuple(_call(place, record) for place, record in enumerate(chosen, 1))))
+    requests = _entries([message for message in evidence.messages if message.role == "user"])
+    calls = tuple(_call(place, record) for place, record in enumerate(chosen, 1))
+    return (Exhibit("question", "REQUESTS", requests), Exhibit("tool_calls", "TOOL CALLS", calls))
 
 
 def question(evidence: Evidence, values: Values) -> tuple[Exhibit, ...]:
@@ -84,6 +87,10 @@ def retrieved(calls: Sequence[CallRecord], field: str) -> tuple[str, ...]:
             chunks = found[field] if isinstance(found[field], list) else [found[field]]
             return tuple(chunk if isinstance(chunk, str) else json_text(chunk) for chunk in chunks)
     raise ValueError(f"no tool returned a context: none of {len(calls)} results has the field '{field}'")
+
+
+def _ends_with_reply(evidence: Evidence) -> bool:
+    return bool(evidence.messages) and evidence.messages[-1].role == "assistant"
 
 
 def _single(name: str, heading: str, content: str) -> Exhibit:

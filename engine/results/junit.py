@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
-from engine.items import Item, Verdict
+from engine.items import Item, Scope, Verdict
 from engine.records import FailedCheck, Record
 from engine.results.jsonl import timestamp
 from engine.results.summary import Summary
@@ -84,7 +84,7 @@ def _case(item: Item, record: Record) -> Iterator[str]:
 
 
 def _failure(record: Record) -> str:
-    first = record.failed[0] if record.failed else None
+    first = next((check for check in record.failed if check.scope is not Scope.SESSION), None)
     message = describe_check(first) if first else f"{record.checks_total - record.checks_passed} of {record.checks_total} checks failed"
     return _element("failure", message, first.type if first else "check", record)
 

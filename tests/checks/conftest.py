@@ -43,9 +43,9 @@ def ask() -> Ask:
 def called() -> Called:
     """Make a tool call with its result."""
 
-    def record(name: str, arguments: dict[str, Any] | None = None, *, result: str = "ok", error: str = "", error_type: str = "") -> CallRecord:
-        call = ToolCall("call_0", name, arguments or {})
-        return CallRecord(call, ToolResult("call_0", name, result, error, error_type or ("execution" if error else "")))
+    def record(name: str, arguments: dict[str, Any] | None = None, *, result: str = "ok", error: str = "", **more: Any) -> CallRecord:
+        call, error_type = ToolCall("call_0", name, arguments or {}), more.pop("error_type", "execution" if error else "")
+        return CallRecord(call, ToolResult("call_0", name, result, error, error_type), **more)
 
     return record
 
