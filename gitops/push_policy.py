@@ -42,6 +42,7 @@ VOLUME_TROUBLES = ("No space left on device", "Disk quota exceeded", "Read-only 
 _ABSENT = re.compile(r"did not receive expected object ([0-9a-f]{40,64})")
 # What git says of a ref that lies where another needs a directory, and of one that is not any more what the client was told.
 _CONFLICT = re.compile(r"cannot lock ref '[^']*': '([^']*)' exists; cannot create")
+_LOCKED = re.compile(r"cannot lock ref '([^']*)': Unable to create '.*\.lock': File exists")
 _MOVED = ("failed to update ref", "cannot lock ref", "incorrect old value provided", "reference already exists")
 _MAX_WORDS = 10
 _MIB = 1 << 20
@@ -109,6 +110,11 @@ def explain_report(fates: Mapping[str, str], said: Sequence[str], policy: PushPo
     return [line for line in words if line][:_MAX_WORDS], ""
 
 
+def met_ref_lock(said: Sequence[str]) -> bool:
+    """Say whether receive-pack found the lock file of a ref: of a push through another replica, or of one that died."""
+    return any(_LOCKED.search(line) for line in said)
+
+
 def receive_settings(policy: PushPolicy) -> dict[str, str]:
     """Return the git settings of one receive-pack. They are the second line behind `refuse_commands`: git alone would refuse the same refs."""
     allowed = "false" if policy.allow_force else "true"
@@ -173,6 +179,8 @@ def _explain_ref(name: str, cause: str, said: Sequence[str], policy: PushPolicy)
     conflict = next((match[1] for line in said if f"/{name}'" in line and (match := _CONFLICT.search(line))), None)
     if conflict is not None:
         return f"error: cannot create '{name}': '{_short(conflict)}' exists, and a name cannot be a directory of names too; choose another"
+    if any(match[1].endswith(f"/{name}") for line in said if (match := _LOCKED.search(line))):
+        return f"error: cannot move '{name}': another push is moving it, or died amid that; push again in a few seconds"
     if any(cause.startswith(words) for words in _MOVED):
         return f"error: cannot move '{name}': it was moved meanwhile; run `git fetch`, then push again"
     return ""

@@ -22,16 +22,13 @@ from gitops.pktline import BadLine
 from gitops.processes import STREAM_LIMIT_BYTES, GitCommand, GitProcess, git_process
 from gitops.push_check import Quarantine, check_push
 from gitops.push_gate import PushGate, one_line
-from gitops.push_policy import Refusal, explain_report, receive_settings, refuse_commands, refuse_pack_size
+from gitops.push_policy import Refusal, explain_report, met_ref_lock, receive_settings, refuse_commands, refuse_pack_size
 from gitops.receive_protocol import PushRequest, PushRequestReader, ReportFilter, refusal
 from gitops.repositories import Repositories
 from gitops.request_body import BodyMalformed, RequestBody
 from gitops.serving import Access, ServerLimits
 
 log = structlog.get_logger(__name__)
-
-# What git says of the lock file of a ref that lies there: of a push through another replica, or of one that died.
-_STALE_LOCK = ".lock': File exists"
 
 OnChange = Callable[[ProjectKey], Awaitable[None]]
 
@@ -127,7 +124,7 @@ class Pushes:
             log.warning("push failed", project=str(incoming.access.project), status=status, stderr=process.errors)
             if not exchange.started and incoming.request.has_side_band:
                 raise GitFailed("cannot take the push: git ended without a report", stderr=process.errors, status=status)
-        if any(_STALE_LOCK in line for line in watched.said):
+        if met_ref_lock(watched.said):
             self.repositories.suspect(incoming.access.project)
         words, unpack = explain_report(fates, watched.said, incoming.access.policy)
         return watched.finish(words=words, unpack=unpack)
