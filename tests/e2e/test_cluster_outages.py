@@ -1,0 +1,96 @@
+"""What the processes of a cluster say and do while the API server or the queue is away: they wait, tell by their probes, and go on."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from tests.apiserver.control_plane import ADMIN_TOKEN, ControlPlane, kubeconfig
+from tests.apiserver.installation import Installation, Replica, installed
+from tests.apiserver.server_fixture import REAL
+from tests.apiserver.wire import Wire
+from tests.e2e.installation import until
+
+pytestmark = [*REAL, pytest.mark.e2e]
+
+
+@pytest.fixture
+def wire(control_plane: ControlPlane) -> Iterator[Wire]:
+    """Return a wire to the API server, which is cut."""
+    wire = Wire(urlsplit(control_plane.url).port or 0)
+    yield wire
+    wire.close()
+
+
+@pytest.fixture
+def by_wire(control_plane: ControlPlane, wire: Wire, tmp_path: Path) -> str:
+    """Return a kubeconfig that leads through the wire."""
+    path = tmp_path / "by-wire"
+    path.write_text(yaml.safe_dump(kubeconfig(f"https://127.0.0.1:{wire.port}", control_plane.ca_file, {"token": ADMIN_TOKEN})))
+    return str(path)
+
+
+@pytest.fixture
+def arena(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Installation]:
+    """Return an installation without any process but its queue server."""
+    with installed(control_plane, tmp_path / "arena", controllers=0, git_servers=0) as running:
+        yield running
+
+
+def says(replica: Replica, *troubles: str) -> None:
+    """Wait until a process is not ready for exactly these reasons, or ready where there are none."""
+
+    def look() -> bool:
+        answer = replica.ask()
+        found = [line.split()[1].rstrip(":") for line in answer.text.splitlines() if line.startswith("[-]")]
+        return found == list(troubles) and answer.is_ready == (not troubles) and answer.code != 0
+
+    until(look, f"{replica.name} to say {troubles or 'that it is ready'}")
+    assert replica.ask("healthz").is_ready
+
+
+def test_a_start_without_anybody(arena: Installation, wire: Wire, by_wire: str) -> None:
+    """A controller that finds neither API server nor queue waits for them, says so, and then leads."""
+    arena.queue.kill()
+    controller = arena.start_controller(KUBECONFIG=by_wire)
+    git_server = arena.start_git_server(KUBECONFIG=by_wire)
+    says(controller, "api-server", "queue")
+    says(git_server, "api-server")
+    assert controller.is_running
+    wire.mend()
+    says(controller, "queue")
+    says(git_server)
+    arena.queue.start()
+    says(controller)
+    assert arena.await_leader() is controller
+
+
+def test_a_queue_that_is_away(arena: Installation) -> None:
+    """While the queue is away no controller is ready, and all are when it is back."""
+    leader, standby = [arena.start_controller(), arena.start_controller()]
+    says(leader)
+    says(standby)
+    arena.queue.kill()
+    says(leader, "queue")
+    says(standby, "queue")
+    arena.queue.start()
+    says(leader)
+    says(standby)
+
+
+def test_a_leader_that_is_cut_off(arena: Installation, wire: Wire, by_wire: str) -> None:
+    """A leader that no longer reaches the API server gives up, another one leads, and it stands by when it is back."""
+    wire.mend()
+    first = arena.start_controller(KUBECONFIG=by_wire).await_ready()
+    assert arena.await_leader() is first
+    second = arena.start_controller().await_ready()
+    wire.cut()
+    says(first, "api-server")
+    assert arena.await_leader(other_than=first) is second
+    until(lambda: any(event["event"] == "leader.lost" for event in first.events()), "the first leader to give up")
+    wire.mend()
+    says(first)
+    assert arena.leader() is second
+    assert first.is_running
