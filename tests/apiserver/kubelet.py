@@ -2,7 +2,7 @@
 
 It plays the scheduler, too: a pod of its namespaces that has no node is bound to its own. Pods that are started again have one container, and of probes it
 asks for readiness alone. A container port is a free port of this machine, in every word and variable that is its number; names of Services in variables
-lead to ready pods. What a container says goes to `<folder>/logs/<namespace>/<pod>/<container>.log`.
+lead to ready pods. It outlasts an API server that is away: containers go on, and what is to be told is told later. What a container says goes to `<folder>/logs/<namespace>/<pod>/<container>.log`.
 """
 
 import asyncio
@@ -11,21 +11,24 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from pathlib import Path
-from typing import Any
-from urllib.error import HTTPError
+from typing import Any, TypeVar
+from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 
 from reconcile.cluster.kube import KubeCluster
 from reconcile.cluster.port import CONFIG_MAP, POD, SECRET, Object
-from reconcile.errors import AlreadyExists, NotFound
+from reconcile.errors import AlreadyExists, NotFound, StoreUnavailable
 from tests.apiserver.control_plane import ControlPlane, free_ports
 from tests.apiserver.kubelet_container import Folders, NotStartable, Process, Runtime, decoded, in_folders, process_of, volumes_of
 from tests.apiserver.kubelet_probe import answers
 from tests.apiserver.kubelet_status import Seen, mount_event, now, pod_status, waiting_status
 from tests.apiserver.services import Services
+
+T = TypeVar("T")
 
 RETRY_S = 0.3
 AGAIN_S = 1.0
@@ -93,8 +96,8 @@ class Kubelet:
     async def run(self) -> None:
         """Work until cancelled; then every process is killed and its pod left as it was, as when a node loses its power."""
         async with self.services.serving(self._machine.egress), asyncio.TaskGroup() as group:
-            async for event in self._cluster.watch(POD, None, ""):
-                self._heed(group, event.object, gone=event.type == "DELETED")
+            while True:
+                await _patiently(lambda: self._follow(group))
 
     async def lose_power(self) -> None:
         """Kill every process, tell nobody, and come back as another node, which has never heard of the pods of this one."""
@@ -108,6 +111,11 @@ class Kubelet:
     def log(self, pod: Object, container: str) -> Path:
         """Return where a container's output is."""
         return self.logs.joinpath(pod["metadata"]["namespace"], pod["metadata"]["name"], f"{container}.log")
+
+    async def _follow(self, group: asyncio.TaskGroup) -> None:
+        """Heed pods, those that are there first, for as long as the API server tells of them."""
+        async for event in self._cluster.watch(POD, None, ""):
+            self._heed(group, event.object, gone=event.type == "DELETED")
 
     def _heed(self, group: asyncio.TaskGroup, pod: Object, *, gone: bool) -> None:
         metadata, status = pod["metadata"], pod.get("status") or {}
@@ -186,11 +194,15 @@ class Kubelet:
         """Ask the server for what our port has no words for; a pod that is gone needs nothing."""
         where = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}{path}"
         try:
-            (await asyncio.to_thread(self._plane.ask, method, where, body)).close()
+            (await self._said(method, where, body)).close()
         except HTTPError as error:
             if error.code not in (404, 409):
                 raise
             error.close()
+
+    async def _said(self, method: str, where: str, body: Mapping[str, Any]) -> Any:
+        """Return the open answer to a request that our port has no words for."""
+        return await _patiently(lambda: asyncio.to_thread(self._plane.ask, method, where, body))
 
     async def _prepared(self, kept: _Kept) -> list[Process]:
         """Return what to start, as soon as everything that the pod names is there; nothing for a pod that is to end."""
@@ -211,7 +223,7 @@ class Kubelet:
 
         async def read(kind: str, name: str) -> Mapping[str, str]:
             try:
-                return decoded(await self._cluster.get(SECRET if kind == "Secret" else CONFIG_MAP, namespace, name))
+                return decoded(await _patiently(lambda: self._cluster.get(SECRET if kind == "Secret" else CONFIG_MAP, namespace, name)))
             except NotFound as error:
                 raise NotStartable("FailedMount", f'{kind.lower()} "{name}" not found') from error
 
@@ -219,7 +231,7 @@ class Kubelet:
             bound = {"kind": "Pod", "apiVersion": "v1", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
             body = {"spec": {"expirationSeconds": expiration_s, "boundObjectRef": bound}}
             where = f"/api/v1/namespaces/{namespace}/serviceaccounts/{pod['spec']['serviceAccountName']}/token"
-            with await asyncio.to_thread(self._plane.ask, "POST", where, body) as answer:
+            with await self._said("POST", where, body) as answer:
                 return str(json.load(answer)["status"]["token"])
 
         home = self._folder / "pods" / pod["metadata"]["uid"]
@@ -276,16 +288,16 @@ class Kubelet:
     async def _write(self, kept: _Kept, phase: str, running: Sequence[_Running]) -> None:
         seen = [Seen(each.name, each.child.returncode, each.since, kept.restarts) for each in running]
         status = pod_status(kept.pod, phase, seen, is_ready=phase == "Running" and kept.ready)
-        await self._cluster.patch_status(POD, kept.pod["metadata"]["namespace"], kept.pod["metadata"]["name"], status)
+        await _patiently(lambda: self._cluster.patch_status(POD, kept.pod["metadata"]["namespace"], kept.pod["metadata"]["name"], status))
 
     async def _say(self, kept: _Kept, trouble: NotStartable) -> None:
         """Tell what keeps a pod from starting as a kubelet does: a mount that fails by an event, the rest by the status."""
         metadata = kept.pod["metadata"]
-        await self._cluster.patch_status(POD, metadata["namespace"], metadata["name"], waiting_status(kept.pod, trouble))
+        await _patiently(lambda: self._cluster.patch_status(POD, metadata["namespace"], metadata["name"], waiting_status(kept.pod, trouble)))
         event = mount_event(kept.pod, trouble)
         if event is not None:
             with contextlib.suppress(AlreadyExists):
-                await self._cluster.create(dict(event))
+                await _patiently(lambda: self._cluster.create(dict(event)))
 
 
 @contextlib.asynccontextmanager
@@ -308,6 +320,22 @@ async def kubelet(
         with contextlib.suppress(asyncio.CancelledError):
             await running
         assert stopped, "the kubelet ended by itself"
+
+
+async def _patiently(ask: Callable[[], Awaitable[T]]) -> T:
+    """Ask until the API server answers; what it refuses is its answer."""
+    while True:
+        try:
+            return await ask()
+        except StoreUnavailable:
+            pass
+        except HTTPError as error:
+            if error.code < HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise
+            error.close()
+        except (URLError, ConnectionError, TimeoutError):
+            pass
+        await asyncio.sleep(RETRY_S)
 
 
 async def _ended(running: Sequence[_Running]) -> None:

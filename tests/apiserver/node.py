@@ -1,29 +1,26 @@
 """The test kubelet in a thread of its own, so that tests which wait for processes do not keep it waiting."""
 
 import asyncio
-import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.error import URLError
 
-from reconcile.errors import ClusterError
 from tests.apiserver.control_plane import ControlPlane
-from tests.apiserver.kubelet import Kubelet
+from tests.apiserver.kubelet import PLAIN, Kubelet, Machine
 from tests.apiserver.server_fixture import connected
 
 DEADLINE_S = 30.0
-_AGAIN_S = 0.5
 
 
 class Node:
-    """A node that runs the pods of all namespaces; `claims` as for `Kubelet`. When the API server is away it loses its containers and begins again."""
+    """A node that runs the pods of all namespaces; `claims` and `machine` as for `Kubelet`."""
 
-    def __init__(self, plane: ControlPlane, folder: Path, *, claims: Mapping[str, Path]) -> None:
+    def __init__(self, plane: ControlPlane, folder: Path, *, claims: Mapping[str, Path], machine: Machine = PLAIN) -> None:
         self.logs = folder / "logs"
         self._plane = plane
         self._folder = folder
         self._claims = claims
+        self._machine = machine
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._live, daemon=True)
         self._task: asyncio.Task[None] | None = None
@@ -51,12 +48,8 @@ class Node:
             self._loop.close()
 
     async def _run(self) -> None:
-        while True:
-            cluster = connected(self._plane)
-            try:
-                await Kubelet(self._plane, cluster, self._folder, namespaces=None, claims=self._claims).run()
-            except* (ClusterError, URLError) as failures:
-                sys.stderr.write(f"node: {failures.exceptions}\n")
-                await asyncio.sleep(_AGAIN_S)
-            finally:
-                await cluster.close()
+        cluster = connected(self._plane)
+        try:
+            await Kubelet(self._plane, cluster, self._folder, namespaces=None, claims=self._claims, machine=self._machine).run()
+        finally:
+            await cluster.close()
