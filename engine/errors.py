@@ -56,6 +56,14 @@ class JudgeFailed(EngineError):
     """A judge answered, more than once, and no answer was a verdict; that is never a score."""
 
 
+class ContextExceeded(EngineError):
+    """A conversation does not fit its context budget, and its policy does not say what to leave out, or nothing may be left out."""
+
+
+class CompositionFailed(EngineError):
+    """A step of a composition did not do its part: its tool failed, its output does not fit its schema, or its agent never came to an end."""
+
+
 class QueueUnavailable(EngineError):
     """The queue's store did not answer; what was asked may or may not have happened."""
 

@@ -122,7 +122,7 @@ _STEP = Table(
         "kind": one_of(*KINDS),
         "description": string,
         "prompt_task": name,
-        "input": string,
+        "input": json_value,
         "output_schema": _schema,
         "termination": record(Table("`termination`", {"max_steps": integer(1)}), dict, located=False),
         "tool": name,
@@ -190,7 +190,7 @@ def _unordered(step: Step, place: int, places: dict[str, int]) -> Iterator[tuple
 
 def references(step: Step) -> list[str]:
     """Return what a step reads: the insides of its `${…}`, its predicate's included."""
-    texts = [step.input] if step.kind in ("prompt", "agent") else []
+    texts = _strings(step.input) if step.kind in ("prompt", "agent") else ()
     return [found for text in (*texts, *_strings(step.args), *_paths(step.predicate)) for found in REFERENCE.findall(text)]
 
 

@@ -25,14 +25,14 @@ class Predicate:
 class Step:
     """One step. `kind` is prompt, agent, tool, branch or parallel; each kind reads its own fields.
 
-    `input` and the strings in `args` may hold `${input}` and `${step.output…}`. A branch goes to `then` or `otherwise` (step ids); the step that it
+    `input` (a text, or an object that is given as JSON) and the strings in `args` may hold `${input}` and `${step.output…}`. A branch goes to `then` or `otherwise` (step ids); the step that it
     does not choose is skipped. A parallel step's output is `{reduce_into: {branch id: output}}`, without `reduce_into` the inner object alone.
     """
 
     id: str
     kind: str
     prompt_task: str = ""
-    input: str = "${input}"
+    input: Json = "${input}"
     output_schema: Mapping[str, Json] | None = None
     max_steps: int = 10
     tool: str = ""

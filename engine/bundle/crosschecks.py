@@ -11,7 +11,7 @@ from engine.bundle.judge_names import check_judges
 from engine.bundle.model import Bundle, Scenario, Tool, Turn
 from engine.bundle.model_names import check_models
 from engine.bundle.problems import Problems, did_you_mean
-from engine.bundle.prompt_checks import check_prompts, check_roles
+from engine.bundle.prompt_checks import check_overrides, check_prompts, check_roles
 
 IMPLICIT_NAMESPACES = ("a2a__", "workflow__", "memory__", "skill__", "image__", "video__")
 """Tools that are offered without being listed (promptkit-format.md 6.1)."""
@@ -34,6 +34,7 @@ def check_bundle(bundle: Bundle, problems: Problems) -> None:
         problems.warning(
             place, f"evals do not run beside scenarios ({len(bundle.evals)} in the arena), unless they are named", "`arena eval --scenario EVAL`"
         )
+    check_overrides(bundle, problems)
     _check_groups(bundle, problems)
     _check_judges(bundle, problems)
     check_judges(bundle, problems)

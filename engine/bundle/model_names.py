@@ -31,11 +31,12 @@ def model_for(bundle: Bundle, slot: str, named: str = "") -> str:
 
 
 def models_needed(bundle: Bundle) -> frozenset[str]:
-    """Return the ids of all providers that label or embed for the bundle's checks."""
+    """Return the ids of all providers that label or embed for the bundle's checks, or choose what of a context is relevant."""
     if not any(provider.role in SLOTS.values() for provider in bundle.providers.values()):
         return frozenset()
     asked = (_needed(bundle, kind, params) for _, kind, params in asking_of(bundle, (*bundle.scenarios.values(), *bundle.evals.values())))
-    return frozenset(name for name in asked if name)
+    by_likeness = any(scenario.context_policy and scenario.context_policy.strategy == "relevance" for scenario in bundle.scenarios.values())
+    return frozenset(name for name in (*asked, model_for(bundle, "embedder") if by_likeness else "") if name)
 
 
 def check_models(bundle: Bundle, problems: Problems) -> None:

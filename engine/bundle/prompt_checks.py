@@ -30,6 +30,16 @@ def check_prompts(bundle: Bundle, scenario: Scenario, problems: Problems) -> Non
     _check_steps(bundle, scenario, problems)
 
 
+def check_overrides(bundle: Bundle, problems: Problems) -> None:
+    """Add a note for each model's override that no provider of the bundle would get; a job may bring one."""
+    models = sorted({provider.model for provider in bundle.providers.values() if provider.model})
+    for prompt in bundle.prompts.values():
+        for model in prompt.model_overrides:
+            if model not in models:
+                message = f"no provider of the bundle has the model '{shown(model)}' that prompt '{prompt.id}' overrides its template for"
+                problems.note(prompt.location, message)
+
+
 def _has_start(bundle: Bundle, scenario: Scenario, problems: Problems) -> bool:
     states = states_of(bundle, scenario)
     workflow = bundle.arena.workflow

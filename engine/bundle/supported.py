@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from engine.bundle.judge_names import asking_of, judges_needed
-from engine.bundle.model import Assertion, Bundle, Location, PromptConfig, Scenario, Tool, Turn
-from engine.bundle.model_names import models_needed
+from engine.bundle.model import Assertion, Bundle, Location, PromptConfig, Scenario, Tool
+from engine.bundle.model_names import model_for, models_needed
 from engine.bundle.problems import MAX_REPORTED
 from engine.bundle.scenario_prompts import prompts_of
 from engine.errors import FeatureNotSupported
@@ -23,11 +23,8 @@ Need = tuple[Location, str]
 SUPPORTED_PROVIDERS = ("mock", "replay")
 
 _ARENA_KEYS: Mapping[str, str] = {
-    "compositions": "compositions are",
-    "memory": "memory is",
     "agents": "agents are",
     "a2a_agents": "A2A agents are",
-    "skills": "skills are",
     "pack_file": "compiled packs are",
     "runtime": "hooks and other runtime settings are",
 }
@@ -53,6 +50,7 @@ def needs_of(bundle: Bundle, plan: "Plan") -> Iterator[Need]:
     """Yield everything that the scenarios, the tested providers and those that serve them need and that is not built."""
     for ident, spec in plan.providers.items():
         yield from _provider(bundle, ident, spec)
+    yield from _embeddings(bundle, plan)
     for ident in plan.scenarios:
         subject = bundle.subject(ident)
         if isinstance(subject, Scenario):
@@ -74,6 +72,15 @@ def serving_of(bundle: Bundle, scenarios: Iterable[str]) -> set[str]:
     for _, kind, params in asking_of(bundle, chosen):
         found.update(providers[name] for name in judges_needed(bundle, kind, params) if name in providers)
     return found | models_needed(bundle)
+
+
+def _embeddings(bundle: Bundle, plan: "Plan") -> Iterator[Need]:
+    """Yield the context policies that ask for an embedding model which nothing stands for: likeness by words is for mocks only."""
+    real = {cell.scenario for cell in plan.cells if plan.providers.get(cell.provider, {}).get("type") != "mock"}
+    for scenario in (bundle.scenarios[ident] for ident in plan.scenarios if ident in real and ident in bundle.scenarios):
+        policy = scenario.context_policy
+        if policy is not None and policy.strategy == "relevance" and not model_for(bundle, "embedder"):
+            yield policy.location, f"cannot run scenario '{scenario.id}': its strategy relevance needs a provider of role embedding"
 
 
 def _provider(bundle: Bundle, ident: str, spec: Mapping[str, Any]) -> Iterator[Need]:
@@ -101,26 +108,10 @@ def _scenario_needs(bundle: Bundle, scenario: Scenario) -> Iterator[Need]:
             yield bundle.arena.uses[key], what
     if bundle.arena.state_store != "memory":
         yield bundle.arena.uses["state_store"], f"the state store '{bundle.arena.state_store}' is"
-    if scenario.context_policy:
-        yield scenario.location, "its context_policy is"
     if scenario.duplex is not None:
         yield scenario.location, "duplex conversations are"
     if scenario.voice:
         yield scenario.location, "voices are"
-    if scenario.seed_memories:
-        yield scenario.location, "seed memories are"
-    for turn in scenario.turns:
-        yield from _turn(turn)
-
-
-def _turn(turn: Turn) -> Iterator[Need]:
-    for part in turn.parts:
-        if part.type != "text":
-            yield part.location, f"{part.type} parts are"
-    if turn.chaos is not None:
-        yield turn.location, "injected failures (chaos) are"
-    if turn.consent_overrides:
-        yield turn.location, "client tools (consent_overrides) are"
 
 
 def _check(who: str, check: Assertion) -> Iterator[Need]:
@@ -133,8 +124,6 @@ def _check(who: str, check: Assertion) -> Iterator[Need]:
 def _prompt(bundle: Bundle, who: str, prompt: PromptConfig) -> Iterator[Need]:
     from engine.checks import unsupported_check  # noqa: PLC0415 - as above
 
-    if prompt.fragments:
-        yield prompt.location, f"{who}: prompt fragments are not supported yet"
     for validator in prompt.validators:
         if validator.enabled and (reason := unsupported_check(validator.type)):
             yield validator.location, f"{who}: cannot apply guardrail '{validator.type}': {reason}"
@@ -146,7 +135,5 @@ def _prompt(bundle: Bundle, who: str, prompt: PromptConfig) -> Iterator[Need]:
 
 
 def _tool(who: str, tool: Tool) -> Iterator[Need]:
-    if tool.mode != "mock":
+    if not tool.is_mocked:
         yield tool.location, f"{who}: tools of mode {tool.mode} ('{tool.name}') are not supported yet"
-    elif any(part.type != "text" for part in tool.mock_parts):
-        yield tool.location, f"{who}: media in tool results ('{tool.name}') are not supported yet"

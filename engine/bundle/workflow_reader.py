@@ -156,8 +156,8 @@ def _check_state(document: Document, state: State) -> bool:
         document.problems.warning(state.location, f"'on_max_visits' of state '{state.name}' has no effect: it has no max_visits")
     if state.terminal and state.on_event:
         document.problems.warning(state.location, f"'on_event' of state '{state.name}' has no effect: the state is terminal")
-    if state.orchestration == "external" and state.on_event:
-        document.problems.warning(state.location, f"nothing sends the events of state '{state.name}': its orchestration is external")
+    if state.orchestration in ("external", "composition") and state.on_event:
+        document.problems.warning(state.location, f"nothing sends the events of state '{state.name}': its orchestration is {state.orchestration}")
     return not fault
 
 

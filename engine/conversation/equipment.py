@@ -6,8 +6,8 @@ Owns which faculties a scenario gets, and their order. Must not know how any of 
 from collections.abc import Iterator
 
 from engine.bundle.model import Bundle, Scenario
-from engine.bundle.scenario_prompts import artifact_placeholders
-from engine.conversation.brief import Brief, Setting, compile_brief
+from engine.bundle.scenario_prompts import artifact_placeholders, own_composition
+from engine.conversation.brief import NO_BRIEF, Brief, Setting, compile_brief
 from engine.conversation.faculties import Enable
 from engine.errors import BundleInvalid
 
@@ -20,6 +20,10 @@ def equip(bundle: Bundle, scenario: Scenario, model: str) -> tuple[tuple[Enable,
     """
     faculties = list(_faculties(bundle, scenario))
     workflow = bundle.arena.workflow
+    if own := own_composition(bundle, scenario):
+        from engine.conversation.composition import enable_composition  # noqa: PLC0415 - as below
+
+        return (enable_composition(Setting(bundle, scenario, model), own), *faculties), NO_BRIEF
     if workflow is None:
         return tuple(faculties), compile_brief(Setting(bundle, scenario, model, extended=bool(faculties)), scenario.task_type, scenario.location)
     from engine.conversation.workflow_faculty import enable_workflow  # noqa: PLC0415 - only arenas that have one pay for it

@@ -5,7 +5,7 @@ conversation's state; a new one is built for each. Must not know any of them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.conversation.brief import Brief
 from engine.conversation.transcript import Transcript
@@ -16,12 +16,15 @@ from engine.tools.port import CallableTool, CallFailed, ToolAnswer
 from engine.tools.schema import Schema
 from foundation.clock import Clock
 
+if TYPE_CHECKING:
+    from engine.conversation.session import Session
+
 
 class Performer(Protocol):
     """Who answers the user in the model's place."""
 
-    async def perform(self, content: str) -> None:
-        """Answer `content` and append the answer to the transcript.
+    async def perform(self, session: "Session", content: str, *, streaming: bool) -> None:
+        """Answer `content` and append the answer to the session's transcript.
 
         Raises:
             ProviderError: a model did not answer.

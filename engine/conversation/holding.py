@@ -48,7 +48,7 @@ class Holder:
     async def _play(self, turn: ScriptTurn) -> bool:
         """Play an entry of the script; False when a check of it failed."""
         if turn.user is None:
-            return await self._exchange(turn, Message("user", perturbed(turn.content, self._item.variables)))
+            return await self._exchange(turn, self._scripted(turn))
         for exchange in range(turn.user.most):
             said = await turn.user.speak(self._session, exchange)
             if said.message is not None and not await self._exchange(turn, said.message):
@@ -56,6 +56,11 @@ class Holder:
             if said.is_last:
                 break
         return True
+
+    def _scripted(self, turn: ScriptTurn) -> Message:
+        variables = self._item.variables
+        parts = [{**part, "text": perturbed(part["text"], variables)} if part["type"] == "text" else dict(part) for part in turn.parts]
+        return Message("user", perturbed(turn.content, variables), parts)
 
     async def _exchange(self, turn: ScriptTurn, message: Message) -> bool:
         """Say a message, hear what follows, and check it; False when a check failed. Exchanges are numbered through the whole conversation."""

@@ -16,7 +16,7 @@ from engine.conversation.script import Script, compile_script
 from engine.conversation.session import Session
 from engine.conversation.tool_loop import ToolLoopStopped
 from engine.conversation.transcript import Transcript
-from engine.errors import BundleInvalid, EngineError, JudgeFailed, ProviderError
+from engine.errors import BundleInvalid, CompositionFailed, ContextExceeded, EngineError, JudgeFailed, ProviderError
 from engine.items import CheckResult, Item, ItemError, ItemResult, Scope, Verdict
 from engine.plan import Plan
 from engine.providers.messages import Message, message_json
@@ -122,6 +122,10 @@ class ItemRunner:
             outcome.retryable, outcome.retry_after_s = error.transient, error.retry_after_s
         except ToolLoopStopped as error:
             outcome.fail("tool_loop", error)
+        except ContextExceeded as error:
+            outcome.fail("context", error)
+        except CompositionFailed as error:
+            outcome.fail("composition", error)
         except JudgeFailed as error:
             outcome.fail("judge", error)
         except BundleInvalid as error:
@@ -156,7 +160,7 @@ class ItemRunner:
             return
         script = self._script(item)
         provider, sampling = self._providers.get(item.provider)
-        session = Session(script, Line(provider, sampling, self._clock, hearing), outcome.transcript, self._providers.serving)
+        session = Session(script, Line(provider, sampling, self._clock, hearing), outcome.transcript, self._providers, item.id)
         outcome.system = session.begin()
         await Holder(session, item, outcome.checks).hold()
 
@@ -171,7 +175,7 @@ class ItemRunner:
         scenario = self._bundle.scenarios.get(item.scenario)
         if scenario is None:
             raise BundleInvalid(f"cannot run scenario '{item.scenario}': the bundle has no such scenario", hint="the plan belongs to another commit")
-        model = str(self._plan.providers[item.provider].get("model") or "") if self._models_differ else ""
+        model = str(self._plan.providers[item.provider].get("model") or "") if self._models_differ or scenario.context_policy is not None else ""
         script = self._scripts.get((item.scenario, model))
         if script is None:
             script = self._scripts[item.scenario, model] = compile_script(self._bundle, scenario, model)

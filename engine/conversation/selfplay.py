@@ -57,7 +57,7 @@ class SimulatedUser:
         Raises:
             ProviderError: the provider gave no reply, or an empty one.
         """
-        provider, sampling = session.peer(self.provider, self.wanted)
+        provider, sampling = session.peers.serving(self.provider, self.wanted)
         messages = swapped(session.transcript.messages)
         place = Place(session.script.scenario, 1 + sum(message.role == "assistant" for message in messages), persona=self.persona)
         request = Request(messages or [_OPENING], system=self.system, sampling=sampling, script=place)
@@ -71,9 +71,7 @@ class SimulatedUser:
         raw = message.content
         ends = self.most > self.least and _END.search(raw) is not None
         message.content = _END.sub(" ", raw).strip() if ends else raw
-        message.meta = {"selfPlay": {"role": self.role, "persona": self.persona, **_remarks(message.content)}}
-        if ends:
-            message.meta["selfPlay"]["rawResponse"] = raw
+        message.meta = {"role": self.role, "persona": self.persona, **_remarks(message.content), **({"rawResponse": raw} if ends else {})}
         if message.content.strip():
             return Said(message, ends and exchanges >= self.least)
         if ends and exchanges > self.least:

@@ -4,70 +4,69 @@ Owns how a script's brief and the conversation's faculties come together. Must n
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
-from engine.bundle.model import RequestDefaults
 from engine.conversation.asking import Line
 from engine.conversation.brief import Brief
+from engine.conversation.faculties import Performer
+from engine.conversation.interference import Interference, Refused
+from engine.conversation.peers import Peers
 from engine.conversation.script import Script
 from engine.conversation.transcript import Transcript
 from engine.providers.messages import Message, ToolCall, ToolResult
-from engine.providers.port import Provider, Sampling, ToolSpec
-from engine.tools.port import CallableTool, CallFailed, ToolAnswer
+from engine.providers.port import Script as Place
+from engine.providers.port import ToolSpec
+from engine.tools.port import CallableTool
 
 MAX_CALLS_AT_ONCE = 10
 
-Peer = Callable[[str, RequestDefaults], tuple[Provider, Sampling]]
-"""Finds another provider of the plan by name, and says how it samples for these wishes; raises ProviderNotFound."""
-
-
-@dataclass(frozen=True, slots=True)
-class RefusedTool:
-    """Stands for a tool that may not be called any more."""
-
-    spec: ToolSpec
-    reason: str
-    waits: bool = False
-
-    async def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
-        """Refuse."""
-        del arguments
-        raise CallFailed("blocked", self.reason)
-
 
 class Session:
-    """One conversation between a script and a model."""
+    """One conversation between a script and a model. `item` is the id of the item that it is held for: what is left to chance depends on it."""
 
-    def __init__(self, script: Script, line: Line, transcript: Transcript, peer: Peer) -> None:
+    def __init__(self, script: Script, line: Line, transcript: Transcript, peers: Peers, item: str = "") -> None:
         self.script = script
         self.line = line
         self.transcript = transcript
-        self.peer = peer
-        self._faculties = tuple(enable(transcript, line.clock) for enable in script.faculties)
+        self.peers = peers
+        self._item = item
+        self.faculties = tuple(enable(transcript, line.clock) for enable in script.faculties)
+        self._window = script.window(peers) if script.window is not None else None
 
     @property
     def brief(self) -> Brief:
         """Return the brief that holds now."""
-        return next((brief for faculty in self._faculties if (brief := faculty.brief()) is not None), self.script.brief)
+        return next((brief for faculty in self.faculties if (brief := faculty.brief()) is not None), self.script.brief)
 
     def system(self) -> str:
         """Return the system prompt that holds now."""
         brief = self.brief
-        if not self._faculties:
+        if not self.faculties:
             return brief.system
         system = brief.system
-        for faculty in self._faculties if brief.open else ():
+        for faculty in self.faculties if brief.open else ():
             system = faculty.fill(system, brief)
-        return "\n\n".join(text for text in (system, *(faculty.briefing(brief) for faculty in self._faculties)) if text)
+        return "\n\n".join(text for text in (system, *(faculty.briefing(brief) for faculty in self.faculties)) if text)
+
+    async def show(self, place: Place) -> tuple[Sequence[Message], str]:
+        """Return what the model is shown now: the conversation, as far as its context policy lets it, and the system prompt.
+
+        Raises:
+            ContextExceeded: it does not fit.
+            ProviderError: a summary or embeddings were wanted and did not come.
+        """
+        system = self.system()
+        if self._window is None:
+            return self.transcript.messages, system
+        view = await self._window.fit(self.transcript, system, self.line, place)
+        return view.messages, f"{system}\n\n{view.note}" if view.note else system
 
     def offered(self) -> tuple[ToolSpec, ...]:
         """Return the tools that are offered now, each name once."""
         brief = self.brief
-        if not self._faculties:
+        if not self.faculties:
             return brief.offered
-        return tuple({spec.name: spec for specs in (brief.offered, *(faculty.offers() for faculty in self._faculties)) for spec in specs}.values())
+        return tuple({spec.name: spec for specs in (brief.offered, *(faculty.offers() for faculty in self.faculties)) for spec in specs}.values())
 
     def begin(self) -> Message | None:
         """Begin the conversation; returns the system message that its transcript starts with, None when no model is told anything."""
@@ -75,9 +74,12 @@ class Session:
         self.transcript.begin(system)
         return Message("system", system, meta={"availableTools": offered} if offered else {}) if system or offered else None
 
-    async def answer(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+    async def answer(self, calls: Sequence[ToolCall], interference: Interference | None = None) -> list[ToolResult]:
         """Answer tool calls of one reply; the results are in the order of the calls. Calls that wait for somebody are made at once, at most 10."""
         toolbox, found = self.brief.toolbox, [self._find(call.name, place) for place, call in enumerate(calls)]
+        if interference is not None:
+            meant = [tool or toolbox.find(call.name) for call, tool in zip(calls, found, strict=True)]
+            found = [tool and interference.on(tool, self.line.clock, self._chance(place)) for place, tool in enumerate(meant)]
         if len(calls) < 2 or not any(tool is not None and tool.waits for tool in found):  # noqa: PLR2004 - at once needs two
             return [self._presented(await toolbox.run(call, tool)) for call, tool in zip(calls, found, strict=True)]
         gate = asyncio.Semaphore(MAX_CALLS_AT_ONCE)
@@ -90,19 +92,26 @@ class Session:
             tasks = [group.create_task(run(call, tool)) for call, tool in zip(calls, found, strict=True)]
         return [self._presented(task.result()) for task in tasks]
 
+    def performer(self) -> Performer | None:
+        """Return who answers in the model's place now, None when the model does."""
+        return next((found for faculty in self.faculties if (found := faculty.performer()) is not None), None)
+
     def settle(self) -> None:
         """Let the calls of a reply take effect."""
-        for faculty in self._faculties:
+        for faculty in self.faculties:
             faculty.settle()
 
     def _presented(self, result: ToolResult) -> ToolResult:
-        for faculty in self._faculties:
+        for faculty in self.faculties:
             result.content = faculty.present(result.content)
         return result
 
+    def _chance(self, place: int) -> str:
+        return f"{self._item}/{len(self.transcript.calls) + place}"
+
     def _find(self, name: str, calls: int) -> CallableTool | None:
         """Return who answers a call that `calls` others of the same reply precede."""
-        for faculty in self._faculties:
+        for faculty in self.faculties:
             if reason := faculty.refusal(calls):
-                return RefusedTool(ToolSpec(name, "", {}), reason)
-        return next((tool for faculty in self._faculties if (tool := faculty.find(name)) is not None), None)
+                return Refused(ToolSpec(name, "", {}), "blocked", reason)
+        return next((tool for faculty in self.faculties if (tool := faculty.find(name)) is not None), None)

@@ -82,14 +82,22 @@ class Transcript:
             message.meta["workflowState"] = {"state": state.name, "description": state.description, "terminal": self.course.terminal}
         self._replies.append(message.content)
         self.provider_latency_ms += message.latency_ms
-        if message.usage is not None:
-            self.usage += message.usage
-        if message.cost_usd is not None:
-            self.cost_usd = (self.cost_usd or 0.0) + message.cost_usd
+        self.count_call(message.usage, message.cost_usd)
+
+    def count_call(self, usage: Usage | None, cost_usd: float | None) -> None:
+        """Count what a call of the assistant's model used; None adds nothing."""
+        if usage is not None:
+            self.usage += usage
+        if cost_usd is not None:
+            self.cost_usd = (self.cost_usd or 0.0) + cost_usd
 
     def add_result(self, call: ToolCall, result: ToolResult) -> None:
         """Append a tool message and join it to its own call."""
         self.messages.append(Message("tool", result.content, tool_result=result))
+        self.add_call(call, result)
+
+    def add_call(self, call: ToolCall, result: ToolResult) -> None:
+        """Record a call that no message of the conversation shows, as a composition's steps make them."""
         self.calls.append(CallRecord(call, result, self.turns - 1, self.course.state.name if self.course is not None else ""))
 
     def evidence(self) -> Evidence:

@@ -5,6 +5,7 @@ know of workflows, skills or memories it asks the session. Must not know checks:
 """
 
 from engine.conversation.asking import ask
+from engine.conversation.interference import Interference
 from engine.conversation.script import ScriptTurn
 from engine.conversation.session import Session
 from engine.conversation.tool_loop import NUDGE, TurnLoop
@@ -28,6 +29,8 @@ class TurnTaker:
             ProviderError: a call failed; the transcript ends before it.
             ToolLoopStopped: the tool loop ran into a limit.
             JudgeFailed: a guardrail's judge gave no verdict.
+            ContextExceeded: the conversation does not fit its context policy.
+            CompositionFailed: a step of the composition that answers did not do its part.
         """
         place = self._place(turn)
         self._transcript.add_user(message)
@@ -35,13 +38,17 @@ class TurnTaker:
             return
         loop = TurnLoop(self._session.brief.limits)
         while True:
+            performer = self._session.performer()
+            if performer is not None:
+                await performer.perform(self._session, message.content, streaming=turn.streaming)
+                return
             loop.begin_round()
             reply = await self._ask(turn, place)
             self._transcript.add_reply(reply)
             if not reply.tool_calls:
                 return
             loop.spend(reply.cost_usd)
-            await self._call(reply, loop)
+            await self._call(reply, loop, turn.interference)
             self._session.settle()
 
     def _place(self, turn: ScriptTurn) -> Place:
@@ -61,20 +68,22 @@ class TurnTaker:
 
     async def _ask(self, turn: ScriptTurn, place: Place) -> Message:
         session, brief = self._session, self._session.brief
-        self._transcript.system = session.system()
+        messages, self._transcript.system = await session.show(place)
         request = Request(
-            self._transcript.messages,
+            messages,
             system=self._transcript.system,
             tools=session.offered(),
             tool_choice=brief.tool_choice,
             sampling=session.line.sampling,
             script=place,
+            cache=session.script.cache,
         )
         return await ask(session.line, request, brief.guardrails, self._transcript, streaming=turn.streaming)
 
-    async def _call(self, reply: Message, loop: TurnLoop) -> None:
+    async def _call(self, reply: Message, loop: TurnLoop, interference: Interference | None) -> None:
         """Have the tool calls of `reply` answered, and append the answers in the order of the calls."""
         repeated = [loop.repeats(call) for call in reply.tool_calls]
-        answered = iter(await self._session.answer([call for call, again in zip(reply.tool_calls, repeated, strict=True) if not again]))
+        asked = [call for call, again in zip(reply.tool_calls, repeated, strict=True) if not again]
+        answered = iter(await self._session.answer(asked, interference))
         for call, again in zip(reply.tool_calls, repeated, strict=True):
             self._transcript.add_result(call, failure(call, "execution", NUDGE) if again else next(answered))

@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.bundle.workflows import Artifact, State, Workflow
 from engine.conversation.brief import NO_BRIEF, Brief, Setting, compile_brief
-from engine.conversation.faculties import Enable, Faculty, OwnTool, object_schema
+from engine.conversation.faculties import Enable, Faculty, OwnTool, Performer, object_schema
 from engine.conversation.transcript import Transcript
 from engine.conversation.workflow import Course, MoveRefused
 from engine.providers.port import ToolSpec
@@ -29,11 +29,12 @@ _ARTIFACT_SCHEMA = Schema(object_schema({"name": {"type": "string"}, "value": {"
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A state, compiled: its brief and the tools that it offers beside the brief's."""
+    """A state, compiled: its brief, the tools that it offers beside the brief's, and who answers in the model's place."""
 
     state: State
     brief: Brief
     offers: tuple[ToolSpec, ...]
+    performer: Performer | None = None
 
 
 def enable_workflow(setting: Setting, workflow: Workflow, start: State) -> tuple[Enable, Brief]:
@@ -99,6 +100,10 @@ class WorkflowFaculty(Faculty):
             return answer
         return json.dumps(value, indent=2, ensure_ascii=False) if isinstance(value, dict | list) else answer
 
+    def performer(self) -> Performer | None:
+        """Return the composition of the state."""
+        return self._stages[self._course.state.name].performer
+
     def settle(self) -> None:
         """Hand over: what follows is said in the new state."""
         self._course.settle()
@@ -126,7 +131,15 @@ def _stage(setting: Setting, workflow: Workflow, state: State) -> Stage:
     offers = [_transition(workflow, state)] if state.on_event and not state.terminal and state.orchestration in ("internal", "hybrid") else []
     if state.artifacts:
         offers.append(_set_artifact(state.artifacts))
-    return Stage(state, brief, tuple(offers))
+    return Stage(state, brief, tuple(offers), _performer(setting, state))
+
+
+def _performer(setting: Setting, state: State) -> Performer | None:
+    if not state.composition:
+        return None
+    from engine.conversation.composition import compile_composition  # noqa: PLC0415 - only states that have one pay for it
+
+    return compile_composition(setting, state.composition, state.location)
 
 
 def _transition(workflow: Workflow, state: State) -> ToolSpec:

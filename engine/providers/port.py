@@ -53,6 +53,7 @@ class Request:
 
     `tool_choice` is auto, required or none. `output_schema` is a JSON Schema that the reply's text should fit: an adapter whose vendor has structured
     output asks for it, any other leaves it out, so that who reads the reply must still check it.
+    `cache` asks for prompt caching where the vendor has to be asked.
     """
 
     messages: Sequence[Message]
@@ -62,6 +63,7 @@ class Request:
     sampling: Sampling = Sampling()
     script: Script = Script()
     output_schema: Mapping[str, Any] | None = None
+    cache: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,11 +84,6 @@ def test_override_makes_scenarios_runnable(corpus: Path, name: str, mock: str | 
     ("name", "first_line"),
     [
         pytest.param(
-            "context-management",
-            "scenarios/context-limited-fail.scenario.yaml:4: cannot run scenario 'context-limited-fail': its context_policy is not supported yet",
-            id="context policies",
-        ),
-        pytest.param(
             "live-http-tools",
             "tools/search-places.tool.yaml:4: cannot run scenario 'image-generation': tools of mode live ('search_places') are not supported yet",
             id="live tools",

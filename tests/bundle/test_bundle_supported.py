@@ -34,21 +34,13 @@ A, C, S = "config.arena.yaml", "prompts/assistant.yaml", "scenarios/hello.yaml"
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        pytest.param({A: ARENA + "  compositions: {}\n"}, f"{A}:7: {WHO}compositions are not supported yet", id="compositions"),
-        pytest.param({A: ARENA + "  memory: {}\n"}, f"{A}:7: {WHO}memory is not supported yet", id="memory"),
         pytest.param({A: ARENA + "  agents: {}\n"}, f"{A}:7: {WHO}agents are not supported yet", id="agents"),
         pytest.param({A: ARENA + "  a2a_agents: [{name: a}]\n"}, f"{A}:7: {WHO}A2A agents are not supported yet", id="A2A"),
-        pytest.param({A: ARENA + "  skills: [{name: s, instructions: i}]\n"}, f"{A}:7: {WHO}skills are not supported yet", id="skills"),
         pytest.param({A: ARENA + "  pack_file: pack.json\n"}, f"{A}:7: {WHO}compiled packs are not supported yet", id="pack_file"),
         pytest.param({A: ARENA + "  runtime: {hooks: {}}\n"}, f"{A}:7: {WHO}hooks and other runtime settings are not supported yet", id="hooks"),
         pytest.param({A: ARENA + "  state_store: {type: redis}\n"}, f"{A}:7: {WHO}the state store 'redis' is not supported yet", id="state store"),
-        pytest.param(
-            {S: scenario("  context_policy: {token_budget: 10}\n")}, f"{S}:2: {WHO}its context_policy is not supported yet", id="context_policy"
-        ),
         pytest.param({S: scenario("  duplex: {timeout: 5s}\n")}, f"{S}:2: {WHO}duplex conversations are not supported yet", id="duplex"),
         pytest.param({S: scenario("  voice: v\n")}, f"{S}:2: {WHO}voices are not supported yet", id="voice"),
-        pytest.param({S: scenario("  seed_memories: [{content: c}]\n")}, f"{S}:2: {WHO}seed memories are not supported yet", id="seed_memories"),
-        pytest.param({C: PROMPT + "  fragments: [{name: f}]\n"}, f"{C}:2: {WHO}prompt fragments are not supported yet", id="fragments"),
         pytest.param(
             {C: PROMPT + "  validators: [{type: rest_eval}]\n"},
             f"{C}:6: {WHO}cannot apply guardrail 'rest_eval': checks by an outside service are not built yet",

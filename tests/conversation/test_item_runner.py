@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
-from engine.bundle.model import Bundle, RequestDefaults
+from engine.bundle.model import Bundle
 from engine.checks.questions import Answers
 from engine.conversation.asking import Line
 from engine.conversation.holding import Holder
+from engine.conversation.provider_set import ProviderSet
 from engine.conversation.runner import ItemRunner
 from engine.conversation.script import compile_script
 from engine.conversation.session import Session
 from engine.conversation.transcript import Transcript
-from engine.errors import FeatureNotSupported, ProviderError, ProviderNotFound
+from engine.errors import FeatureNotSupported, ProviderError
 from engine.items import Item, Verdict
 from engine.plan import MockOverride, Plan, PlanRequest, make_plan
 from engine.providers.port import Chunk, Provider, Reply, Request, Sampling
@@ -29,11 +30,6 @@ TURNS = [{"role": "user", "content": "Hi", "assertions": [{"type": "content_incl
 def bundle(write: Write) -> Bundle:
     """Return a bundle of one scenario, repeated."""
     return write(TURNS, {1: "hello"}, scenario={"trials": 3})
-
-
-def nobody_else(name: str, wanted: RequestDefaults) -> tuple[Provider, Sampling]:
-    """Know no other provider."""
-    raise ProviderNotFound(f"{name} {wanted}")
 
 
 @pytest.fixture
@@ -173,7 +169,9 @@ async def test_whole_replies_are_taken_where_nobody_streams(bundle: Bundle, nobo
 
     transcript, results = Transcript(), []  # type: ignore[var-annotated]
     script = compile_script(bundle, bundle.scenarios["s"])
-    session = Session(script, Line(Whole(None), Sampling(), FakeClock(), nobody), transcript, nobody_else)
+    session = Session(
+        script, Line(Whole(None), Sampling(), FakeClock(), nobody), transcript, ProviderSet(bundle, make_plan(bundle, PlanRequest()), FakeClock())
+    )
     await Holder(session, Item(0, "s", "m", 1), results).hold()
     assert (transcript.messages[-1].content, transcript.cost_usd, transcript.ttft_ms) == ("hello Be kind.", 0.5, None)
 

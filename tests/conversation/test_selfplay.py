@@ -119,7 +119,7 @@ async def test_a_user_that_says_nothing_is_an_error(hold: Hold) -> None:
 async def test_remarks_on_what_no_user_says(hold: Hold) -> None:
     """A message that is long, asks much or sounds like an assistant is said all the same, with a remark."""
     result = await held(hold, play(), says=("Sure. How can I help you? Is it this? Or that? Or what?",))
-    assert result.messages[1]["meta"]["selfPlay"]["warnings"] == ["more than 2 sentences", "more than 2 questions", "sounds like an assistant"]
+    assert result.messages[1]["meta"]["warnings"] == ["more than 2 sentences", "more than 2 questions", "sounds like an assistant"]
 
 
 class Recorder:
@@ -129,6 +129,12 @@ class Recorder:
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
+        self.wanted: list[tuple[str, RequestDefaults]] = []
+
+    def serving(self, name: str, wanted: RequestDefaults) -> tuple[Any, Sampling]:
+        """Stand for every provider, and keep what is wanted."""
+        self.wanted.append((name, wanted))
+        return self, Sampling()
 
     async def complete(self, request: Request) -> Reply:
         """Keep the request."""
@@ -138,26 +144,22 @@ class Recorder:
 
 async def test_what_the_users_model_is_asked(write: Write, nobody: Answers) -> None:
     """It is asked as the persona, with roles swapped, in at most 200 tokens, at the persona's temperature; with an end in sight, in 300 and told of it."""
-    recorder, wanted = Recorder(), []
+    recorder = Recorder()
     more = arena(defaults={"temperature": 0.1, "seed": 7})
     bundle = write([play(max_turns=2)], {}, arena=more, scenario={"providers": ["m"]})
     script = compile_script(bundle, bundle.scenarios["s"])
-
-    def peer(name: str, defaults: RequestDefaults) -> tuple[Any, Sampling]:
-        wanted.append((name, defaults))
-        return recorder, Sampling()
 
     transcript = Transcript()
     transcript.add_user(Message("user", "Hello"))
     transcript.add_reply(Message("assistant", "one"))
     user = script.turns[0].user
     assert user is not None
-    await user.speak(Session(script, Line(recorder, Sampling(), SystemClock(), nobody), transcript, peer), 0)  # type: ignore[arg-type]
+    await user.speak(Session(script, Line(recorder, Sampling(), SystemClock(), nobody), transcript, recorder), 0)  # type: ignore[arg-type]
     request = recorder.requests[0]
     assert [(message.role, message.content) for message in request.messages] == [("assistant", "Hello"), ("user", "one")]
     assert request.system.startswith("You are Ann.\n\n")
     assert END_MARKER in request.system
-    assert wanted == [("user-model", RequestDefaults(temperature=0.1, max_tokens=300, seed=7))]
+    assert recorder.wanted == [("user-model", RequestDefaults(temperature=0.1, max_tokens=300, seed=7))]
 
 
 def test_tools_are_not_the_users_business() -> None:
