@@ -146,33 +146,47 @@ def patterns_by_name(value: Any) -> dict[str, Pattern]:
     return {key: pattern(entry) for key, entry in mapping(value).items()}
 
 
-def one_of(*choices: str) -> Reader:
-    """Return a reader of one of the given words."""
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """A reader of one of some words."""
 
-    def read(value: Any) -> str:
-        if value not in choices:
-            raise ValueError(f"must be one of {', '.join(choices)}")
+    choices: tuple[str, ...]
+
+    def __call__(self, value: Any) -> str:
+        """Read a word."""
+        if value not in self.choices:
+            raise ValueError(f"must be one of {', '.join(self.choices)}")
         return str(value)
 
-    return read
+
+def one_of(*choices: str) -> OneOf:
+    """Return a reader of one of the given words."""
+    return OneOf(choices)
 
 
-def objects(*declared: Param) -> Reader:
-    """Return a reader of a list of objects with the declared keys."""
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """A reader of a list of objects with declared keys."""
 
-    def read(value: Any) -> tuple[Values, ...]:
+    declared: tuple[Param, ...]
+
+    def __call__(self, value: Any) -> tuple[Values, ...]:
+        """Read the list."""
         if not isinstance(value, list | tuple):
-            raise ValueError(f"must be a list of objects, not {describe(value)}")  # noqa: TRY004
+            raise ValueError(f"must be a list of objects, not {describe(value)}")  # noqa: TRY004 - as above
         result = []
         for place, entry in enumerate(value):
-            values, problems = read_params(declared, mapping(entry))
+            values, problems = read_params(self.declared, mapping(entry))
             if problems:
                 remedy = f"; {problems[0].suggestion}" if problems[0].suggestion else ""
                 raise ValueError(f"entry {place + 1}: {problems[0].message}{remedy}")
             result.append(values)
         return tuple(result)
 
-    return read
+
+def objects(*declared: Param) -> Objects:
+    """Return a reader of a list of objects with the declared keys."""
+    return Objects(declared)
 
 
 def describe(value: Any) -> str:
