@@ -6,6 +6,7 @@ Must not know bundles.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from types import GenericAlias
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, create_model
@@ -53,6 +54,9 @@ def params_schema(check: str) -> dict[str, Any]:
     properties = schema.setdefault("properties", {})
     for param in found.declared:
         properties.update(dict.fromkeys(param.aliases, properties[param.key]))
+    for described in (*properties.values(), *(found for part in schema.get("$defs", {}).values() for found in part["properties"].values())):
+        if described.get("default", ...) is None:
+            del described["default"]
     with_aliases = {param.key for param in found.declared if param.aliases}
     required = [key for key in schema.pop("required", ()) if key not in with_aliases]
     return schema | ({"required": required} if required else {})
@@ -67,7 +71,8 @@ def _model(name: str, declared: Sequence[Param], *, universal: bool) -> type[Bas
 
 
 def _field(param: Param) -> tuple[Any, Any]:
-    default = ... if param.required else None
+    known = param.default if isinstance(param.default, str | int | float) else None
+    default = ... if param.required else known
     shape = Annotated[_shape(param), BeforeValidator(_checked(param.read))]
     return shape, Field(default, validation_alias=AliasChoices(*param.names), serialization_alias=param.key)
 
@@ -77,8 +82,7 @@ def _shape(param: Param) -> Any:
     if isinstance(read, OneOf):
         return Literal[read.choices]
     if isinstance(read, Objects):
-        entry: Any = _model(param.key, read.declared, universal=False)
-        return list[entry]
+        return GenericAlias(list, (_model(param.key, read.declared, universal=False),))
     return _SHAPES.get(read, Any)
 
 
