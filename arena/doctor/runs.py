@@ -1,7 +1,6 @@
 """What runs need and what they left: plan files, directories, queue keys, worker processes."""
 
 import hashlib
-import urllib.parse
 from collections.abc import AsyncIterator, Iterator
 
 from arena.cli.screen import counted
@@ -10,6 +9,7 @@ from arena.doctor.survey import Survey
 from arena.local.processes import Processes
 from engine.errors import QueueUnavailable
 from engine.queue.redis import RedisWorkQueue
+from engine.queue.urls import without_credentials
 from reconcile.cluster.port import ARENA_RUN, JOB, Object
 from reconcile.kinds.names import TERMINAL_PHASES
 from reconcile.run.ownership import TRASH, read_owner
@@ -78,9 +78,10 @@ def _processes(survey: Survey) -> Iterator[Finding]:
 async def examine_queue(survey: Survey, url: str) -> AsyncIterator[Finding]:
     """Look at a queue server's settings, and for keys of runs that are gone."""
     queue = RedisWorkQueue(url, installation=survey.installation)
-    shown = "queue server" if url.startswith("unix:") else f"queue server {_without_secret(url)}"
+    shown = "queue server" if url.startswith("unix:") else f"queue server {without_credentials(url)}"
     try:
         faults = await queue.check()
+        apart = await queue.users(without_credentials(url)).problem()
         left = await queue.runs() if survey.installation else []
         gone = sorted(set(left) - survey.uids(ARENA_RUN)) if left else []
     except QueueUnavailable as error:
@@ -93,11 +94,8 @@ async def examine_queue(survey: Survey, url: str) -> AsyncIterator[Finding]:
     for fault in faults:
         cause, _, remedy = fault.partition(": ")
         yield bad(shown, cause, remedy)
+    if apart:
+        cause, _, remedy = apart.partition(": ")
+        yield info(shown, cause, remedy)
     if not faults:
         yield ok(shown)
-
-
-def _without_secret(url: str) -> str:
-    """Return a URL without user and password."""
-    parts = urllib.parse.urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()

@@ -47,7 +47,7 @@ class _Variable(_Part):
     @model_validator(mode="after")
     def _keeps_secrets_apart(self) -> Self:
         if (self.name == worker_settings.REDIS_URL) != (self.value_from is not None):
-            raise ValueError(f"{worker_settings.REDIS_URL}, and no other variable, must be a Secret's")
+            raise ValueError("the queue's address, and nothing else, comes from a secret")
         return self
 
 

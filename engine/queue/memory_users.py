@@ -50,5 +50,5 @@ class MemoryRunUsers:
         return list(self.users)
 
     async def problem(self) -> str:
-        """Say why the server will make no users."""
+        """Say what keeps runs from being apart."""
         return self.refuses

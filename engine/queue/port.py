@@ -326,4 +326,4 @@ class RunUsers(Protocol):
         """Return this installation's runs that have a user; unordered, [] where the server makes none."""
 
     async def problem(self) -> str:
-        """Say in a sentence, with its remedy, why the server will make no users; "" when it will. Nothing is made to find out."""
+        """Say in a sentence, with its remedy, what keeps runs from being apart on this server; "" when nothing does. Nothing is made to find out."""

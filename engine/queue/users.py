@@ -56,6 +56,8 @@ WORKER_COMMANDS = (
 AGAIN_S = 60.0
 """A user is made again after this long, in case somebody removed it by hand."""
 
+_SHARED = "workers of all runs share one user of the store, which makes none for each: let the control plane's user give ACL SETUSER, DELUSER and USERS"
+_OPEN = "the store lets in anybody without a password, so users of runs keep nobody apart: give its user 'default' a password (requirepass)"
 _log = structlog.get_logger(__name__)
 
 
@@ -122,15 +124,29 @@ class RedisRunUsers:
         return found
 
     async def problem(self) -> str:
-        """Say why the server will make no users."""
+        """Say what keeps runs from being apart on this server."""
+        if cause := self._refusal or ("" if self._made else await self._would_refuse()):
+            return f"{_SHARED} (it said: {cause})"
+        # A socket of ours is private to its owner, and lets nobody else in.
+        return "" if self._address.startswith("unix:") or not await self._lets_anybody_in() else _OPEN
+
+    async def _would_refuse(self) -> str:
+        """Return what the server would say if it were asked for a user, "" when it would make one."""
         try:
             me = await self._store.command("ACL", "WHOAMI")
-            answer = await self._store.command("ACL", "DRYRUN", me, "ACL", "SETUSER", run_user(self._installation, RunUID("any")))
+            answer: bytes = await self._store.command("ACL", "DRYRUN", me, "ACL", "SETUSER", run_user(self._installation, RunUID("any")))
         except QueueRefused as error:
-            return f"workers of all runs share one user of the store, since it makes none for each ({error.message}): {_REMEDY}"
-        if answer == b"OK":
-            return ""
-        return f"workers of all runs share one user of the store, since it makes none for each ({answer.decode()}): {_REMEDY}"
+            return error.message
+        return "" if answer == b"OK" else answer.decode()
+
+    async def _lets_anybody_in(self) -> bool:
+        """Say whether a client without a password is somebody; one that we may not know of is not judged."""
+        try:
+            answer = await self._store.command("ACL", "GETUSER", "default")
+        except QueueRefused:
+            return False
+        facts = answer if isinstance(answer, dict) else dict(zip(answer[::2], answer[1::2], strict=True))
+        return {b"on", b"nopass"} <= set(facts[b"flags"])
 
     def _rules(self, run: RunUID, password: str) -> tuple[Argument, ...]:
         """Return the command that makes the user: everything is taken away first, so that making it again leaves nothing of an older version.
@@ -141,6 +157,3 @@ class RedisRunUsers:
         commands = [*WORKER_COMMANDS, *(["select"] if database_of(self._address) else [])]
         user = run_user(self._installation, run)
         return ("ACL", "SETUSER", user, "reset", "on", f"#{digest}", "resetchannels", f"~{keys}", *(f"+{command}" for command in commands))
-
-
-_REMEDY = "let the control plane's user give ACL SETUSER, DELUSER and USERS"

@@ -340,8 +340,8 @@ class EventReason(Reason):
     QUEUE_SHARED = (
         "QueueShared",
         _RUN,
-        "the queue's store makes no user for each run, so the run's workers could reach the queues of others",
-        "Let the control plane's user of the store give ACL SETUSER, DELUSER and USERS.",
+        "the queue's store makes no user for each run, or lets anybody in, so the run's workers could reach the queues of others",
+        "Let the control plane's user of the store give ACL SETUSER, DELUSER and USERS, and give the user 'default' a password.",
     )
     WORKERS_RESTARTED = (
         "WorkersRestarted",

@@ -78,8 +78,8 @@ async def _create(run: RunScope) -> None:
             raise  # the fault is ours, not the spec's
         raise RunRefused(RunReason.INVALID_SPEC, f"spec.workers.podOverrides: {error.message}") from error
     crash_point("workers.created")
-    if run.world.users is not None and run.world.users.refusal:
-        await run.scope.event("Warning", EventReason.QUEUE_SHARED, f"the workers come to the queue as those of every run: {run.world.users.refusal}")
+    if run.world.users is not None and (problem := await run.world.users.problem()):
+        await run.scope.event("Warning", EventReason.QUEUE_SHARED, problem)
     _show_started(run, job)
     await run.scope.save()
 

@@ -13,6 +13,8 @@ from itertools import count
 
 from arena.local.spare import FLAG, follow_order
 
+TOLD = ("ARENA_STAND_IN", "GREETING", "ARENA_WORKER_NAME", "ARENA_OUTPUT_PATH", "REDIS_URL")
+
 
 def work(environment: Mapping[str, str]) -> int:
     """Say what was given, then do what the word says."""
@@ -25,7 +27,7 @@ def work(environment: Mapping[str, str]) -> int:
         os.write(1, f'{{"asked": "{next(asked)}"}}\n'.encode())
 
     signal.signal(signal.SIGTERM, answer)
-    print(json.dumps({key: environment.get(key, "") for key in ("ARENA_STAND_IN", "GREETING", "ARENA_WORKER_NAME", "ARENA_OUTPUT_PATH")}), flush=True)  # noqa: T201
+    print(json.dumps({key: environment[key] for key in TOLD if key in environment}), flush=True)  # noqa: T201
     if word.isdigit():
         return int(word)
     while True:

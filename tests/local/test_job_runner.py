@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +36,15 @@ class Scene:
         host = Host(content=folder / "content", logs=folder / "logs", environment=lambda: environment, max_workers=max_workers, command=COMMAND)
         self.runner = JobRunner(self.cluster, self.processes, host, SystemClock())
 
-    async def job(self, word: str, *, name: str = "run-worker", workers: int = 1, backoff: int = 1, **spec: Any) -> dict[str, Any]:
+    async def job(
+        self, word: str, *, name: str = "run-worker", workers: int = 1, backoff: int = 1, env: Sequence[object] = (), **spec: Any
+    ) -> dict[str, Any]:
         """Create a Job of stand-ins."""
         container = {
             "name": "worker",
             "image": "none",
             "command": ["tests.local.stand_in"],
-            "env": [{"name": "ARENA_STAND_IN", "value": word}, {"name": "ARENA_OUTPUT_PATH", "value": "/arena-output"}],
+            "env": [{"name": "ARENA_STAND_IN", "value": word}, {"name": "ARENA_OUTPUT_PATH", "value": "/arena-output"}, *env],
             "volumeMounts": [{"name": "content", "mountPath": "/arena-output", "subPath": "team/runs/run"}],
         }
         return await self.cluster.create(
@@ -164,6 +166,22 @@ async def test_process_gets_its_variables_and_paths(scene: Scene) -> None:
     ]
 
 
+def _secret(name: str) -> dict[str, Any]:
+    return {"valueFrom": {"secretKeyRef": {"name": name, "key": "url"}}}
+
+
+async def test_process_gets_its_queue_from_a_secret(scene: Scene) -> None:
+    """The queue's address comes from the Secret that the Job names, over the host's own; until that is there, nothing is started, and no failure counts."""
+    job = await scene.job("0", env=[{"name": "REDIS_URL", **_secret("run-queue")}])
+    for _ in range(3):
+        await scene.runner.sync()
+    assert scene.processes.records(job["metadata"]["uid"]) == []
+    metadata = {"name": "run-queue", "namespace": NS}
+    await scene.cluster.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"url": "unix://run:password@/socket"}})
+    status = await scene.ended()
+    assert (status["succeeded"], status["failed"], [said["REDIS_URL"] for said in scene.said()]) == (1, 0, ["unix://run:password@/socket"])
+
+
 def _spec(**container: Any) -> dict[str, Any]:
     return {"template": {"spec": {"containers": [{"command": list(COMMAND), **container}]}}}
 
@@ -176,6 +194,8 @@ def _spec(**container: Any) -> dict[str, Any]:
         pytest.param(_spec(command="arena"), "spec.template.spec.containers.0.command", id="a command that is no list"),
         pytest.param(_spec(env=[{"name": "PYTHONPATH", "value": "."}]), "env.0.name", id="a variable that changes what Python runs"),
         pytest.param(_spec(env=[{"name": "ARENA_X\n", "value": ""}]), "env.0.name", id="a line break behind a name"),
+        pytest.param(_spec(env=[{"name": "REDIS_URL", "value": "redis://theirs"}]), "comes from a secret", id="a queue of its own"),
+        pytest.param(_spec(env=[{"name": "ARENA_X", **_secret("any")}]), "comes from a secret", id="another variable from a Secret"),
         pytest.param(_spec(volumeMounts=[{"mountPath": "/m", "subPath": "a/../../.."}]), "must stay inside the volume", id="a way out of the volume"),
         pytest.param(_spec(volumeMounts=[{"mountPath": "/m", "subPath": "/etc"}]), "must stay inside the volume", id="an absolute path"),
         pytest.param({**_spec(), "completions": 10**9}, "spec.completions", id="a billion processes"),

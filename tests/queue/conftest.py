@@ -15,6 +15,7 @@ from engine.queue.embedded import EmbeddedServer
 from engine.queue.port import RunMeta, WorkQueue
 from engine.queue.redis import RedisWorkQueue
 from foundation.clock import SystemClock
+from tests.queue.run_users import SERVERS, Scene, two_runs
 
 DEADLINE_S = 10.0
 T = TypeVar("T")
@@ -106,6 +107,22 @@ async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Embe
     await started.start()
     yield started
     await started.stop()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=SERVERS)
+async def each_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EmbeddedServer]:
+    """Start a real server of each kind that is here."""
+    started = EmbeddedServer(tmp_path_factory.mktemp("each"), find_binary=request.param)
+    await started.start()
+    yield started
+    await started.stop()
+
+
+@pytest.fixture
+async def scene(each_server: EmbeddedServer) -> AsyncIterator[Scene]:
+    """Return two runs on each kind of server."""
+    async with two_runs(each_server.url) as made:
+        yield made
 
 
 @pytest.fixture

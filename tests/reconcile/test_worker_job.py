@@ -43,7 +43,7 @@ def test_no_golden_is_left_over() -> None:
     assert {path.stem for path in GOLDENS.iterdir()} == set(CASES)
 
 
-@pytest.mark.parametrize("name", ["local", "local-verbose"])
+@pytest.mark.parametrize("name", ["local", "local-shared-queue", "local-verbose"])
 def test_the_local_job_runner_takes_a_local_job(name: str) -> None:
     """What the control plane writes in local mode is what the job runner of this machine accepts."""
     order = read_order(golden(name), ("arena", "worker"))
