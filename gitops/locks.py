@@ -20,8 +20,28 @@ POLL_S = 0.02
 class RepositoryLock:
     """One holder's open lock file. Closing it, or the death of every process that has it open, releases the lock."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, path: Path, kind: int) -> None:
         self.descriptor = descriptor
+        self._path = path
+        self._kind = kind
+
+    def take(self) -> bool:
+        """Take the lock, or make sure that it is still held; False while somebody else holds it, or when its file is not the repository's any more.
+
+        A machine that was cut off from a network volume for longer than its lease loses its locks and is not told: who is about to change what
+        cannot be changed back asks once more. Blocking, for as long as the volume takes to answer.
+
+        Raises:
+            OSError: the volume refused; `is_gone`: the repository was moved or removed.
+        """
+        try:
+            fcntl.flock(self.descriptor, self._kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        # The repository may have been moved or removed between the open and the lock: then this file guards nothing any more.
+        look_at_repository(self._path.parent)
+        held, named = os.fstat(self.descriptor), self._path.stat()
+        return (held.st_dev, held.st_ino) == (named.st_dev, named.st_ino)
 
     def close(self) -> None:
         """Release this holder's share. Idempotent."""
@@ -52,24 +72,15 @@ def _try(path: Path, *, exclusive: bool) -> RepositoryLock | None:
         if is_gone(error):
             raise UnknownProject(f"cannot find repository '{path.parent.stem}': it does not exist") from error
         raise
-    lock = RepositoryLock(descriptor)
+    lock = RepositoryLock(descriptor, path, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+    taken = False
     try:
-        fcntl.flock(descriptor, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-        # The repository may have been moved or removed between the open and the lock: then this file guards nothing any more.
-        look_at_repository(path.parent)
-        held, named = os.fstat(descriptor), path.stat()
-    except BlockingIOError:
-        lock.close()
-        return None
+        taken = lock.take()
     except OSError as error:
-        lock.close()
         if is_gone(error):
             raise UnknownProject(f"cannot find repository '{path.parent.stem}': it was just moved or removed") from error
         raise
-    except BaseException:
-        lock.close()
-        raise
-    if (held.st_dev, held.st_ino) != (named.st_dev, named.st_ino):
-        lock.close()
-        return None
-    return lock
+    finally:
+        if not taken:
+            lock.close()
+    return lock if taken else None

@@ -18,6 +18,7 @@ from gitops.content import ProjectKey
 from gitops.errors import GitFailed, PushRefused, RepositoryBusy, StorageFailed, UnknownProject
 from gitops.exchange import Exchange, together
 from gitops.fetches import protocol_environment
+from gitops.locks import RepositoryLock
 from gitops.pktline import BadLine
 from gitops.processes import STREAM_LIMIT_BYTES, GitCommand, GitProcess, git_process
 from gitops.push_check import Quarantine, check_push
@@ -94,7 +95,7 @@ class Pushes:
         before = await self.repositories.head(project)
         try:
             async with self.repositories.pushing(project) as lock:
-                ending = await self._run(exchange, body, incoming, lock.descriptor)
+                ending = await self._run(exchange, body, incoming, lock)
         except _PackTooLarge:
             return refuse_pack_size(incoming.request.commands, incoming.access.policy)
         finally:
@@ -103,7 +104,7 @@ class Pushes:
         await exchange.write(ending)
         return None
 
-    async def _run(self, exchange: Exchange, body: RequestBody, incoming: _Incoming, lock: int) -> bytes:
+    async def _run(self, exchange: Exchange, body: RequestBody, incoming: _Incoming, lock: RepositoryLock) -> bytes:
         """Run receive-pack to its end and return the end of the answer, which the client gets after the notice of the change."""
         watched = ReportFilter(incoming.request)
         with PushGate() as gate:
@@ -112,12 +113,12 @@ class Pushes:
                 repository=incoming.repository,
                 settings={**receive_settings(incoming.access.policy), **gate.settings},
                 environment={**protocol_environment(incoming.protocol), **gate.environment},
-                inherited=(*gate.descriptors, lock),
+                inherited=(*gate.descriptors, lock.descriptor),
             )
             async with git_process(command, grace_s=self.limits.grace_s) as process:
                 gate.started()
                 fed = asyncio.Event()
-                await together(_pump(exchange, process, watched, fed), _feed(process, body, incoming, fed), self._guard(gate, incoming))
+                await together(_pump(exchange, process, watched, fed), _feed(process, body, incoming, fed), self._guard(gate, incoming, lock))
                 status = await process.wait()
         fates = watched.report()
         if status != 0 and not fates:
@@ -129,17 +130,19 @@ class Pushes:
         words, unpack = explain_report(fates, watched.said, incoming.access.policy)
         return watched.finish(words=words, unpack=unpack)
 
-    async def _guard(self, gate: PushGate, incoming: _Incoming) -> None:
-        refused = await gate.serve(lambda objects: self._check(objects, incoming))
+    async def _guard(self, gate: PushGate, incoming: _Incoming, lock: RepositoryLock) -> None:
+        refused = await gate.serve(lambda objects: self._check(objects, incoming, lock))
         if refused is not None:
             log.info("push refused", project=str(incoming.access.project), cause=refused.message)
 
-    async def _check(self, objects: Path | None, incoming: _Incoming) -> None:
+    async def _check(self, objects: Path | None, incoming: _Incoming, lock: RepositoryLock) -> None:
         def run() -> None:
             if objects is not None and objects.resolve().parent != (incoming.repository / "objects").resolve():
                 raise PushRefused("cannot check the push: its quarantine lies outside the repository")
             tips = {command.name: command.new for command in incoming.request.commands if not command.deletes}
             check_push(Quarantine(incoming.repository, objects, tips, self.limits.check_s), incoming.access.policy)
+            if not _holds(lock):
+                raise PushRefused("cannot take the push: the server was cut off from its volume meanwhile", hint="push again")
 
         try:
             async with asyncio.timeout(self.limits.check_s):
@@ -162,6 +165,13 @@ class Pushes:
             except Exception as error:  # noqa: BLE001 - the push is in: a listener's failure must not fail it, and main is read again anyway
                 log.error("change not noticed", project=str(project), error=repr(error))  # noqa: TRY400 - the cause is said, the place is known
             crash_point("push.notified")
+
+
+def _holds(lock: RepositoryLock) -> bool:
+    try:
+        return lock.take()
+    except OSError:
+        return False
 
 
 async def _read_request(portions: AsyncIterator[bytes]) -> PushRequest:

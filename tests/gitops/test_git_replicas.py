@@ -229,3 +229,19 @@ async def test_busy_repository_says_so(replicas: list[Replica], volume: ContentV
         async with Repositories(volume, Hurried()).pushing(PROJECT):
             pass
     lock.close()
+
+
+async def test_lock_that_was_lost_is_noticed(replicas: list[Replica]) -> None:
+    """Who asks for its lock once more learns that it guards nothing any more, as after the machine was cut off from the volume for too long."""
+    await replicas[0].repositories.create(PROJECT)
+    path = replicas[0].repositories.volume.repository(PROJECT)
+    lock = await acquire(path, SystemClock(), exclusive=False, wait_s=0.0)
+    assert lock is not None
+    assert lock.take()
+    path.rename(path.with_name("aside.git"))
+    with pytest.raises(FileNotFoundError):
+        lock.take()
+    await replicas[0].repositories.create(PROJECT)
+    (path / "arena.lock").touch()
+    assert not lock.take()
+    lock.close()
