@@ -96,7 +96,6 @@ def controller(  # noqa: PLR0913 - one parameter an option
     from arena.cluster.connection import access_of  # noqa: PLC0415
     from arena.cluster.controller import ControllerProcess  # noqa: PLC0415
 
-    configure_logging(log_level)  # before anything is made that logs
     webhook = checked.Webhook(webhook_port, webhook_service, checked.certificate_folder(webhook_certificate)) if webhook_port else None
     chosen = checked.ControllerSettings(
         _replica(content, installation, pod_namespace, host, probe_port),
@@ -110,8 +109,9 @@ def controller(  # noqa: PLR0913 - one parameter an option
         allowed_networks=tuple(network(text) for text in allow_network or ()),
         webhook=webhook,
     )
-    process = ControllerProcess(chosen, access_of(kubeconfig, context, settings.process_environment()))
-    _run(process.run())
+    access = access_of(kubeconfig, context, settings.process_environment())
+    configure_logging(log_level)  # before anything is made that logs
+    _run(ControllerProcess(chosen, access).run())
 
 
 def git_server(  # noqa: PLR0913 - one parameter an option
@@ -134,10 +134,10 @@ def git_server(  # noqa: PLR0913 - one parameter an option
     from arena.cluster.connection import access_of  # noqa: PLC0415
     from arena.cluster.git_server import GitServerProcess  # noqa: PLC0415
 
-    configure_logging(log_level)
     chosen = checked.GitServerSettings(_replica(content, installation, pod_namespace, host, probe_port), port, token_file)
-    process = GitServerProcess(chosen, access_of(kubeconfig, context, settings.process_environment()))
-    _run(process.run())
+    access = access_of(kubeconfig, context, settings.process_environment())
+    configure_logging(log_level)
+    _run(GitServerProcess(chosen, access).run())
 
 
 def _replica(content: Path, installation: str, namespace: str, host: str, probe_port: int) -> "Replica":

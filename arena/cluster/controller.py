@@ -10,7 +10,8 @@ from typing import Final
 
 import structlog
 
-from arena.cluster.checks import ApiServerAnswers, ContentIsWritable, QueueAnswers
+from arena.cluster.checks import ApiServerAnswers, QueueAnswers
+from arena.cluster.content import SharedContent
 from arena.cluster.lifetime import Duty, live
 from arena.cluster.placing import placed
 from arena.cluster.probes import Check, Probes, Readiness
@@ -61,6 +62,7 @@ class ControllerProcess:
         self._leadership = Leadership(
             self._cluster, ObjectKey(settings.replica.namespace, f"{settings.replica.installation}-controller"), self._clock
         )
+        self._content = SharedContent(settings.replica.content, self._clock)
         self._admission = self._admission_server(settings.webhook) if settings.webhook else None
         self._plane: ControlPlane | None = None
 
@@ -70,7 +72,7 @@ class ControllerProcess:
         Raises:
             UsageError: a port is taken.
             GitFailed: git is missing or too old.
-            ExceptionGroup: a part of the process failed in a way that it cannot go on from.
+            ExceptionGroup: the content volume is unfit (VolumeUnfit), or a part of the process failed in a way that it cannot go on from.
         """
         await check_git()
         readiness = Readiness(self._checks(), self._clock)
@@ -81,6 +83,7 @@ class ControllerProcess:
 
     async def _stand(self) -> None:
         """Be a candidate again and again; each time is as the first."""
+        await self._content.fit()
         while True:
             with contextlib.suppress(LeadershipLost):
                 await self._leadership.run(self._lead)
@@ -130,7 +133,7 @@ class ControllerProcess:
         checks: dict[str, Check] = {
             "api-server": ApiServerAnswers(self._cluster),
             "queue": QueueAnswers(self._queue),
-            "content": ContentIsWritable(self._settings.replica.content),
+            "content": self._content.look,
             "watches": self._knows_the_store,
         }
         return checks | ({"certificate": self._has_certificate} if self._admission else {})
@@ -145,7 +148,7 @@ class ControllerProcess:
     def _faces(self, readiness: Readiness) -> list[Duty]:
         replica, hint = self._settings.replica, "choose another port with --probe-port or --webhook-port"
         probing = listen(replica.host, replica.probe_port, hint=hint)
-        faces: list[Duty] = [lambda: serve(Probes(readiness), probing, drain_s=1)]
+        faces: list[Duty] = [lambda: serve(Probes(readiness), probing, drain_s=1), self._content.keep]
         if self._admission and self._settings.webhook:
             admission, reviewing = self._admission, listen(replica.host, self._settings.webhook.port, hint=hint)
             faces.append(lambda: admission.run(reviewing))

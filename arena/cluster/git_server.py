@@ -12,7 +12,8 @@ from arena.authorization.git_access import GitAccess
 from arena.authorization.port import Authorizer
 from arena.authorization.token_file import TokenFile
 from arena.authorization.token_review import TokenReviewAuthorizer
-from arena.cluster.checks import ApiServerAnswers, ContentIsWritable
+from arena.cluster.checks import ApiServerAnswers
+from arena.cluster.content import SharedContent
 from arena.cluster.lifetime import REQUESTS_S, Duty, live
 from arena.cluster.placing import PlacedAuthorizer
 from arena.cluster.probes import Check, Probes, Readiness
@@ -39,6 +40,7 @@ class GitServerProcess:
         self._settings = settings
         self._clock = clock or SystemClock()
         self._cluster = KubeCluster(access, self._clock)
+        self._content = SharedContent(settings.replica.content, self._clock)
         self._reviews = KubeReviews(access, self._clock)
 
     async def run(self) -> None:
@@ -47,7 +49,7 @@ class GitServerProcess:
         Raises:
             UsageError: a port is taken, or the token file cannot be used.
             GitFailed: git is missing or too old.
-            ExceptionGroup: a part of the process failed in a way that it cannot go on from.
+            ExceptionGroup: the content volume is unfit (VolumeUnfit), or a part of the process failed in a way that it cannot go on from.
         """
         await check_git()
         async with contextlib.AsyncExitStack() as stack:
@@ -56,7 +58,7 @@ class GitServerProcess:
             entrance = Entrance(InTurn(await self._authorizers()), Failures(self._clock))
             checks: dict[str, Check] = {
                 "api-server": ApiServerAnswers(self._cluster),
-                "content": ContentIsWritable(self._settings.replica.content),
+                "content": self._content.look,
             }
             readiness = Readiness(checks, self._clock)
             await live([], self._faces(readiness, self._app(entrance)), readiness, self._clock)
@@ -73,7 +75,12 @@ class GitServerProcess:
     def _faces(self, readiness: Readiness, app: FrontDoor) -> list[Duty]:
         replica, hint = self._settings.replica, "choose another port with --port or --probe-port"
         probing, serving = (listen(replica.host, port, hint=hint) for port in (replica.probe_port, self._settings.port))
-        return [lambda: serve(Probes(readiness), probing, drain_s=1), lambda: serve(app, serving, drain_s=REQUESTS_S)]
+
+        async def serve_git() -> None:
+            await self._content.fit()
+            await serve(app, serving, drain_s=REQUESTS_S)
+
+        return [lambda: serve(Probes(readiness), probing, drain_s=1), self._content.keep, serve_git]
 
     def _app(self, entrance: Entrance) -> FrontDoor:
         workspaces = Workspaces(self._settings.replica.content, self._cluster, self._clock)

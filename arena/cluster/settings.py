@@ -175,8 +175,8 @@ def git_url(text: str) -> str:
         usable = False
     if not usable:
         raise UsageError(
-            f"cannot use --git-url '{text}': it is not an http or https address",
-            hint="set --git-url (ARENA_GIT_URL) to where git clients reach the git server, such as https://arena.example.com/git",
+            "cannot use --git-url (ARENA_GIT_URL): it is not an http or https address without user, query and fragment",
+            hint="set it to where git clients reach the git server, such as https://arena.example.com/git",
         )
     return text.rstrip("/")
 

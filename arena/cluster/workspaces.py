@@ -17,6 +17,7 @@ import structlog
 from foundation.clock import Clock
 from gitops.content import ContentVolume
 from gitops.errors import StorageFailed
+from gitops.freshness import look_at
 from gitops.storage_errors import storage
 from reconcile.cluster.port import NAMESPACE, Cluster
 from reconcile.kinds.names import WORKSPACE_LABEL
@@ -82,10 +83,11 @@ class Workspaces:
         return found[0] if found else ""
 
     def _make(self, namespace: str, place: Path) -> None:
-        """Make the subtree, unless another process was first."""
+        """Make the subtree, unless another process was first, on whatever machine."""
+        look_at(self._root)
         if self._find(namespace):
             return
-        (place / _OURS).mkdir(parents=True)
+        (place / _OURS).mkdir(parents=True, exist_ok=True)
         self._known[namespace] = place.parent.name
         log.info("workspace.settled", namespace=namespace, workspace=place.parent.name)
 

@@ -29,7 +29,7 @@ from tests.e2e.installation import ARENA, Checkout, Git, clean_environment, unti
 SYSTEM = "arena"
 """The namespace that the controllers are in, and their Lease."""
 CLAIM = "arena-content"
-START_S = 60.0
+START_S = 90.0
 STOP_S = 40.0
 
 
