@@ -4,36 +4,52 @@ Only on a cluster: the processes of one machine have no pods.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from reconcile.cluster.port import EVENT, POD, Object
+from reconcile.cluster.port import EVENT, NAMESPACE, POD, Object
+from reconcile.errors import NotFound
 from reconcile.kinds.names import RUN_LABEL
 from reconcile.naming import MAX_LABEL, fit
 from reconcile.run.pod_troubles import workers_trouble
 from reconcile.run.scope import RunScope
-from reconcile.run.worker_jobs import is_own, known_job
+from reconcile.run.worker_jobs import end_workers, is_own, known_job
 
 LOOK_EVERY_S = 10.0
+SLOWEST_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What a look found, and when the next is due: `wait_s` after it, at `next_s`."""
+
+    found: str
+    wait_s: float
+    next_s: float
 
 
 class PodLooks:
-    """Looks at a run's pods every ten seconds, and remembers what was seen: a run's passes are many, and each look is a request or two."""
+    """Looks at a run's pods every ten seconds, and remembers what was seen: a run's passes are many, and each look is a request or two.
+
+    While looks find the same they become rarer, to one a minute.
+    """
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[float, str]] = {}
+        self._seen: dict[str, _Look] = {}
 
     async def trouble(self, run: RunScope) -> str:
-        """Return what keeps workers of a run from working, "" when nothing does; at most ten seconds old."""
+        """Return what keeps workers of a run from working, "" when nothing does; at most a minute old."""
         job = await known_job(run) if run.world.pods else None
         if job is None or not is_own(run, job) or _all_at_work(job.get("status") or {}, run.status.get("workers", 0)):
             self.forget(run.uid)
             return ""
-        now = run.clock.monotonic()
-        looked, seen = self._seen.get(run.uid, (float("-inf"), ""))
-        if now - looked >= LOOK_EVERY_S:
-            seen = await _look(run)
-            self._seen[run.uid] = (now, seen)
-        return seen
+        now, last = run.clock.monotonic(), self._seen.get(run.uid)
+        if last is not None and now < last.next_s:
+            return last.found
+        found = await _look(run)
+        wait_s = min(2 * last.wait_s, SLOWEST_S) if last is not None and last.found == found else LOOK_EVERY_S
+        self._seen[run.uid] = _Look(found, wait_s, now + wait_s)
+        return found
 
     def forget(self, uid: str) -> None:
         """Drop a run that is over, or whose workers work."""
@@ -42,6 +58,11 @@ class PodLooks:
 
 async def _look(run: RunScope) -> str:
     pods = (await run.cluster.list(POD, run.namespace, {RUN_LABEL: fit(run.name, MAX_LABEL)})).items
+    if any("deletionTimestamp" in pod["metadata"] for pod in pods) and await _is_namespace_deleted(run):
+        # A namespace that goes waits for its pods before it deletes anything else (Kubernetes 1.33), and a Job that counts failures by index keeps a
+        # failed pod until it has made the next, which such a namespace does not take: without us they would wait for each other for ever.
+        await end_workers(run)
+        return "the namespace is being deleted"
     trouble = workers_trouble(pods)
     if trouble or not _needs_events(pods):
         return trouble
@@ -51,6 +72,13 @@ async def _look(run: RunScope) -> str:
         about.add(job["metadata"]["uid"])
     events = [event for event in (await run.cluster.list(EVENT, run.namespace)).items if event.get("involvedObject", {}).get("uid") in about]
     return workers_trouble(pods, events)
+
+
+async def _is_namespace_deleted(run: RunScope) -> bool:
+    try:
+        return "deletionTimestamp" in (await run.cluster.get(NAMESPACE, None, run.namespace))["metadata"]
+    except NotFound:
+        return True
 
 
 def _needs_events(pods: Sequence[Object]) -> bool:

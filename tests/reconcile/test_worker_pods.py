@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from reconcile.cluster.port import EVENT, POD, Object
+from reconcile.cluster.port import NAMESPACE as NAMESPACE_KIND
 from reconcile.kinds.names import RUN_LABEL
 from reconcile.run import RunReconciler
 from reconcile.run.worker_pods import LOOK_EVERY_S
 from reconcile.runtime.controller import Controller, ControllerOptions
+from reconcile.worker_job import SecretValue
 from tests.reconcile.conftest import NAMESPACE, World, condition, started
 from tests.reconcile.worker_job_cases import PODS
 
@@ -18,7 +20,7 @@ from tests.reconcile.worker_job_cases import PODS
 @pytest.fixture
 def podded(world: World) -> World:
     """A control plane whose runs are worked by pods."""
-    reconciler = RunReconciler(replace(world.runs_world, pods=PODS))
+    reconciler = RunReconciler(replace(world.runs_world, pods=PODS, shared_queue=SecretValue("queue", "url")))
     world.controllers["ArenaRun"] = Controller(world.cluster, reconciler, clock=world.clock, options=ControllerOptions(debug=True))
     return world
 
@@ -65,6 +67,23 @@ async def test_a_failing_mount_is_told(podded: World) -> None:
     }
     await podded.cluster.create(event)
     assert await said(podded) == "1 worker; the pod cannot mount its volumes: exit status 32"
+
+
+async def test_workers_of_a_namespace_that_is_deleted_are_let_go(podded: World) -> None:
+    """When the namespace of a run is being deleted, the run deletes its Job, which otherwise keeps a pod that the namespace waits for; not before."""
+    run = await started(podded)
+    held = {"name": "pod", "namespace": NAMESPACE, "labels": {RUN_LABEL: run["metadata"]["name"]}, "finalizers": ["batch.kubernetes.io/job-tracking"]}
+    spec = {"containers": [{"name": "worker", "image": "arena:test"}]}
+    await podded.cluster.create({"apiVersion": "v1", "kind": "Pod", "metadata": held, "spec": spec})
+    await podded.cluster.delete(POD, NAMESPACE, "pod")
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "finalizers": ["example.com/pods"]}}
+    await podded.cluster.create(namespace)
+    await said(podded)
+    assert await podded.worker_jobs()
+    await podded.cluster.delete(NAMESPACE_KIND, None, NAMESPACE)
+    await podded.clock.advance(LOOK_EVERY_S)  # looks that find the same become rarer
+    assert await said(podded) == "1 worker; the namespace is being deleted"
+    assert await podded.worker_jobs() == []
 
 
 async def test_a_machine_of_processes_has_no_pods(world: World) -> None:
