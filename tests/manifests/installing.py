@@ -7,7 +7,7 @@ import asyncio
 import json
 import secrets
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -68,12 +68,15 @@ class Installation:
 
     async def objects(self) -> frozenset[str]:
         """Return every object of the cluster, of whatever kind, as `kind.group namespace/name`; Events are none of anybody's."""
-        kinds = (await self.kubectl("api-resources", "--verbs=list,delete", "-o", "name")).split()
-        kinds = [kind for kind in kinds if kind.partition(".")[0] != "events"]
-        row = "{range .items[*]}{.kind}.{.apiVersion} {.metadata.namespace}/{.metadata.name}{'\\n'}{end}".replace("'", '"')
-        done = await self.asked("get", ",".join(kinds), "-A", "-o", f"jsonpath={row}")  # with warnings of kinds that are on their way out
-        assert done.returncode == 0, done.stderr
-        return frozenset(done.stdout.splitlines())
+        row = "{range .items[*]}{.kind}.{.apiVersion} {.metadata.namespace}/{.metadata.name}{'\n'}{end}".replace("'", '"')
+
+        async def look() -> frozenset[str] | None:
+            kinds = (await self.kubectl("api-resources", "--verbs=list,delete", "-o", "name")).split()
+            kinds = [kind for kind in kinds if kind.partition(".")[0] != "events"]
+            done = await self.asked("get", ",".join(kinds), "-A", "-o", f"jsonpath={row}")  # with warnings of kinds that are on their way out
+            return None if done.returncode else frozenset(done.stdout.splitlines())  # a kind may go in between
+
+        return await eventually(look, self)
 
     async def install(self, overlay: str) -> None:
         """Do what docs/cluster.md says, and wait until everything is at work."""
@@ -96,6 +99,12 @@ class Installation:
     async def apply(self, overlay: str) -> str:
         """Apply an overlay."""
         return await self.kubectl("apply", "-k", str(MANIFESTS / "overlays" / overlay))
+
+    async def apply_objects(self, folder: Path, *objects: Mapping[str, Any]) -> None:
+        """Apply objects in the team's namespace; `folder` is for the file."""
+        file = folder / "objects.json"
+        file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+        await self.kubectl("apply", "-n", TEAM, "-f", str(file))
 
     async def versions(self, overlay: str) -> dict[str, str]:
         """Return a word for each object of an overlay that changes when somebody writes it; what has a generation may change its status."""

@@ -8,6 +8,7 @@ import pytest
 
 from tests.e2e.installation import Git
 from tests.manifests.installing import MANIFESTS, SLOW, SYSTEM, TEAM, Installation, cluster_in, eventually
+from tests.manifests.objects import long_run
 
 pytestmark = SLOW
 OVERLAYS = ("single-node", "production")
@@ -83,6 +84,21 @@ async def settled(cluster: Installation) -> frozenset[str]:
         return found if made <= found else None
 
     return await eventually(look, cluster)
+
+
+async def test_a_namespace_deleted_while_a_run_works(cluster: Installation, tmp_path: Path) -> None:
+    """A team's namespace goes with all that is in it, a run at work too, though the controller's rights there go first; its repositories stay."""
+    await cluster.install("single-node")
+    await cluster.apply_objects(tmp_path, *long_run())
+
+    async def is_working() -> bool:
+        run = await cluster.get("arenarun", "long", "-n", TEAM)
+        return bool((run.get("status") or {}).get("progress", {}).get("completed"))
+
+    await eventually(is_working, cluster)
+    uid = (await cluster.get("arenaproject", "long", "-n", TEAM))["metadata"]["uid"]
+    await cluster.kubectl("delete", "namespace", TEAM)
+    assert left_on(cluster.content) == {f"{TEAM}/{TEAM}/arena/repos/.retained/long-{uid}.git"}
 
 
 async def test_everything_deleted_at_once(cluster: Installation) -> None:

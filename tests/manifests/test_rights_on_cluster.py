@@ -1,0 +1,147 @@
+"""Least privilege: what the accounts of an installation ask a real API server for, by its audit log, is what their roles grant, and no more."""
+
+import asyncio
+import json
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.installation import Git
+from tests.manifests.granting import granted
+from tests.manifests.installing import MANIFESTS, TEAM, Installation, cluster_in, eventually
+from tests.manifests.objects import long_run, ours
+from tests.manifests.rendering import rendered
+
+OVERLAY = "overlays/single-node"
+ACCOUNTS = ("arena-controller", "arena-git-server")
+
+RARE: Mapping[str, str] = {
+    "update arenajobs/finalizers.omnia.altairalabs.ai": "asked for by the admission plugin that this cluster runs, of the authorizer: in no audit log",
+    "update arenaruns/finalizers.omnia.altairalabs.ai": "the same",
+    "update secrets.core arena-webhook in arena-system": "the certificate is renewed after 60 days",
+    "patch secrets.core in arena": "a run's password, when the queue has lost its users",
+    "patch events.core in arena": "an Event that is told again",
+    "delete events.core in arena": "the oldest of more than 50 Events of one object",
+}
+"""What is granted though no test makes it happen, and why."""
+
+
+def test_what_is_granted_is_read_as_a_cluster_reads_it() -> None:
+    """A grant is a verb, a resource and a place; nothing is granted by a wildcard."""
+    for account in ACCOUNTS:
+        grants = granted(rendered(OVERLAY), account)
+        assert grants
+        assert not [grant for grant in grants if "*" in (grant.verb, grant.group, grant.resource)]
+        secrets = [grant for grant in grants if grant.resource == "secrets" and not grant.namespace]
+        assert secrets == [], "nobody reads Secrets everywhere"
+    assert {str(grant) for account in ACCOUNTS for grant in granted(rendered(OVERLAY), account)} >= RARE.keys()
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Installation]:
+    """An installation that has been used in every way."""
+    async with cluster_in(tmp_path) as running:
+        await running.install("single-node")
+        await use(running, tmp_path)
+        yield running
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(500, func_only=False)
+async def test_accounts_ask_for_what_they_are_granted(cluster: Installation) -> None:
+    """Of all that the accounts ask for nothing is refused, and of all that they are granted nothing goes unasked for."""
+    for account in ACCOUNTS:
+        audit = cluster.audit.of(f"system:serviceaccount:arena-system:{account}")
+        assert sorted(map(str, audit.refused)) == []
+        idle = {str(grant) for grant in granted(rendered(OVERLAY), account) if not any(grant.covers(asked) for asked in audit.asked)}
+        assert sorted(idle - RARE.keys()) == []
+
+
+async def use(cluster: Installation, folder: Path) -> None:
+    """Use all that there is: seeds, runs, pushes, cancels, history, mirrors, deliveries, Providers, deletion."""
+    await cluster.kubectl("apply", "-n", TEAM, "-k", str(MANIFESTS / "samples"))
+    await cluster.verdicts("library")
+    await cluster.apply_objects(folder, *long_run(), *mirror(), *with_a_provider())
+    await push(cluster, folder)
+    url = (await cluster.get("arenaproject", "library", "-n", TEAM))["status"]["repositoryURL"].partition("/git/")[0]
+    for path in ("/hooks/github/arena/mirror", "/hooks/github"):
+        await asyncio.to_thread(deliver, url + path)
+    await cancel(cluster)
+    await cluster.kubectl("patch", "arenajob", "library-eval", "-n", TEAM, "--type=merge", "-p", '{"spec": {"successfulRunsHistoryLimit": 0}}')
+
+    async def is_pruned() -> bool:
+        return not [run for run in (await cluster.get("arenaruns", "-n", TEAM))["items"] if succeeded_of(run, "library-eval")]
+
+    await eventually(is_pruned, cluster)
+    await cluster.kubectl("delete", "arenajobs,arenaruns,arenaprojects", "--all", "-n", TEAM)
+
+
+def succeeded_of(run: Mapping[str, Any], job: str) -> bool:
+    """Say whether a run is one of a job's own that has succeeded."""
+    owned = any(owner["name"] == job for owner in run["metadata"].get("ownerReferences", ()))
+    return owned and (run.get("status") or {}).get("phase") == "Succeeded"
+
+
+async def push(cluster: Installation, folder: Path) -> None:
+    """Push with the token of an account that may edit."""
+    await cluster.kubectl("create", "serviceaccount", "dev", "-n", TEAM)
+    await cluster.kubectl("create", "rolebinding", "dev", "-n", TEAM, "--clusterrole=edit", f"--serviceaccount={TEAM}:dev")
+    token = (await cluster.kubectl("create", "token", "dev", "-n", TEAM)).strip()
+    url = (await cluster.get("arenaproject", "library", "-n", TEAM))["status"]["repositoryURL"].replace("http://", f"http://dev:{token}@")
+
+    def work() -> None:
+        git = Git(folder / "home")
+        git.run("clone", "--quiet", url, str(folder / "work"))
+        git.run("commit", "--quiet", "--allow-empty", "--message", "Nothing", cwd=folder / "work")
+        git.run("push", "--quiet", cwd=folder / "work")
+
+    await asyncio.to_thread(work)
+
+
+async def cancel(cluster: Installation) -> None:
+    """Cancel the long run while its workers work."""
+
+    async def is_working() -> bool:
+        run = await cluster.get("arenarun", "long", "-n", TEAM)
+        return bool((run.get("status") or {}).get("progress", {}).get("completed"))
+
+    await eventually(is_working, cluster)
+    await cluster.kubectl("patch", "arenarun", "long", "-n", TEAM, "--type=merge", "-p", '{"spec": {"cancelled": true}}')
+    await cluster.verdicts("long")
+
+
+def deliver(url: str) -> None:
+    """Deliver as a git host whose secret is another."""
+    body = json.dumps({"ref": "refs/heads/main", "repository": {"clone_url": "https://127.0.0.1/team/prompts.git"}}).encode()
+    headers = {"Content-Type": "application/json", "X-GitHub-Event": "push", "X-Hub-Signature-256": f"sha256={'0' * 64}"}
+    with pytest.raises(urllib.error.HTTPError) as refusal:
+        urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=30)  # noqa: S310 - loopback
+    refusal.value.close()
+    assert refusal.value.code in (401, 403)
+
+
+def mirror() -> list[Mapping[str, Any]]:
+    """Return a mirror of a remote that nobody may reach from here."""
+    secrets = {"token": "t", "secret": "s"}
+    external = {
+        "url": "https://127.0.0.1/team/prompts.git",
+        "secretRef": {"name": "mirror"},
+        "webhook": {"host": "github", "secretRef": {"name": "mirror", "key": "secret"}},
+    }
+    return [
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mirror"}, "stringData": secrets},
+        ours("ArenaProject", "mirror", {"external": external}),
+    ]
+
+
+def with_a_provider() -> list[Mapping[str, Any]]:
+    """Return a run on a Provider of the namespace."""
+    template = {"sourceRef": {"name": "library"}, "providers": {"default": [{"providerRef": {"name": "model"}}]}}
+    return [
+        ours("Provider", "model", {"type": "mock"}),
+        ours("ArenaRun", "provided", {"jobRef": {"name": "none"}, "template": template}),
+    ]
