@@ -73,7 +73,7 @@ def _model(name: str, declared: Sequence[Param], *, universal: bool) -> type[Bas
 def _field(param: Param) -> tuple[Any, Any]:
     known = param.default if isinstance(param.default, str | int | float) else None
     default = ... if param.required else known
-    shape = Annotated[_shape(param), BeforeValidator(_checked(param.read))]
+    shape: Any = Annotated[_shape(param), BeforeValidator(_checked(param.read))]
     return shape, Field(default, validation_alias=AliasChoices(*param.names), serialization_alias=param.key)
 
 
