@@ -4,9 +4,9 @@
 
 Each queue has a server of its own, started as `arena up` starts it, with the append-only file on. Queues take turns, `--repeat` passes each. Of a
 queue's passes the best counts, for all alike: a neighbour on the machine can only add to CPU time (caches, shared cores); medians are printed too. Ours
-leases and completes in batches with one client; a peer has as many jobs in flight, and keeps a result as large as our record, but no sums. Putting is not
-measured. Peers install themselves into bench/out/; one that cannot be had is named and left out. Exit 1 when a bar is missed: items a second of server CPU
-at batch 10 and at batch 100.
+leases and completes in batches with one client, which comes as the user of its run, as workers do; a peer has as many jobs in flight, and keeps a
+result as large as our record, but no sums. Putting is not measured. Peers install themselves into bench/out/; one that cannot be had is named and left
+out. Exit 1 when a bar is missed: items a second of server CPU at batch 10 and at batch 100.
 """
 
 import argparse
@@ -106,21 +106,26 @@ async def our_pass(url: str, items: int, batch: int) -> Measured:
         CommandFailed: not every item was counted.
     """
     queue, run = RedisWorkQueue(url, installation="bench"), RunUID(str(uuid4()))
+    users, password = queue.users(url), uuid4().hex
+    await users.make(run, password)
+    worker = RedisWorkQueue(users.url(run, password), installation="bench")
     await queue.pin(run, RunMeta("sha256:bench", items))
     pairs = [(i, item_name(i)) for i in range(items)]
     for at in range(0, items, PUT_CHUNK):
         await queue.put(run, at, pairs[at : at + PUT_CHUNK], last=at + PUT_CHUNK >= items)
 
     async def work() -> None:
-        while leases := await queue.lease(run, worker="bench", limit=batch, seconds=LEASE_S):
-            await queue.complete(run, [(lease, record_of(lease)) for lease in leases])
+        while leases := await worker.lease(run, worker="bench", limit=batch, seconds=LEASE_S):
+            await worker.complete(run, [(lease, record_of(lease)) for lease in leases])
 
     measured = await measure(url, items, work)
     state = await queue.state(run)
     if not state.drained:
         raise CommandFailed(f"cannot measure arena: {state.recorded} of {items} items were counted")
     await queue.drop(run)
-    await queue.close()
+    await users.drop(run)
+    for each in (worker, queue):
+        await each.close()
     return measured
 
 

@@ -54,16 +54,18 @@ WORKER_COMMANDS = (
 """The commands that those scripts give, and a worker by itself: EVALSHA, INFO (how long the server has been up), XREAD (waiting)."""
 
 AGAIN_S = 60.0
-"""A user is made again after this long, in case somebody removed it by hand."""
+"""A user is made again, and the scripts loaded, after this long, in case somebody removed them by hand."""
 
-_SHARED = "workers of all runs share one user of the store, which makes none for each: let the control plane's user give ACL SETUSER, DELUSER and USERS"
+_SHARED = (
+    "workers of all runs share one user of the store, which makes none for each: let the control plane's user give ACL SETUSER, DELUSER and USERS"
+)
 _OPEN = "the store lets in anybody without a password, so users of runs keep nobody apart: give its user 'default' a password (requirepass)"
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """Which start of the server a user was made at, and when, on our monotonic clock."""
+    """At which start of the server something was made, and when, on our monotonic clock."""
 
     server_start: str
     at: float
@@ -78,6 +80,7 @@ class RedisRunUsers:
         self._address = address
         self._clock = clock
         self._made: dict[RunUID, _Made] = {}
+        self._loaded: _Made | None = None
         self._refusal = ""
 
     @property
@@ -92,21 +95,24 @@ class RedisRunUsers:
     async def is_made(self, run: RunUID) -> bool:
         """Say whether `make` need not be called."""
         made = self._made.get(run)
-        return made is not None and self._clock.monotonic() - made.at < AGAIN_S and made.server_start == await self._store.server_start()
+        return made is not None and self._is_fresh(made, await self._store.server_start())
 
     async def make(self, run: RunUID, password: str) -> None:
         """Load the scripts, then make the user: who gets in finds them there."""
         rules = self._rules(run, password)
         try:
             server_start = await self._store.server_start()
-            await self._store.commands([*(("SCRIPT", "LOAD", load_script(name).text) for name in WORKER_SCRIPTS), rules])
+            loading = not (self._loaded and self._is_fresh(self._loaded, server_start))
+            scripts = [("SCRIPT", "LOAD", load_script(name).text) for name in WORKER_SCRIPTS] if loading else []
+            await self._store.commands([*scripts, rules])
         except QueueRefused as error:
             if not self._refusal:
                 _log.warning("queue_users_refused", cause=error.message)
             self._refusal = error.message
             raise
         self._refusal = ""
-        self._made[run] = _Made(server_start, self._clock.monotonic())
+        self._made[run] = made = _Made(server_start, self._clock.monotonic())
+        self._loaded = made if loading else self._loaded
 
     async def drop(self, run: RunUID) -> None:
         """Remove the user of `run`."""
@@ -147,6 +153,9 @@ class RedisRunUsers:
             return False
         facts = answer if isinstance(answer, dict) else dict(zip(answer[::2], answer[1::2], strict=True))
         return {b"on", b"nopass"} <= set(facts[b"flags"])
+
+    def _is_fresh(self, made: _Made, server_start: str) -> bool:
+        return made.server_start == server_start and self._clock.monotonic() - made.at < AGAIN_S
 
     def _rules(self, run: RunUID, password: str) -> tuple[Argument, ...]:
         """Return the command that makes the user: everything is taken away first, so that making it again leaves nothing of an older version.

@@ -6,6 +6,7 @@ left. Source: survival.md, "Owners"; ADR 0013.
 
 import contextlib
 import secrets
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from engine.errors import QueueRefused
@@ -34,7 +35,7 @@ async def open_queue(run: RunScope) -> SecretValue | None:
     users = run.world.users
     if users is not None and not users.refusal:
         try:
-            await _see_to_user(run, users)
+            await _see_to_user(run, users, _new_password)
         except QueueRefused:
             pass
         else:
@@ -53,7 +54,7 @@ async def keep_queue_open(run: RunScope) -> None:
     users = run.world.users
     if users is not None and not users.refusal:
         with contextlib.suppress(QueueRefused, Waiting):
-            await _see_to_user(run, users)
+            await _see_to_user(run, users, _kept_password)
 
 
 async def close_queue(run: RunScope) -> None:
@@ -71,25 +72,30 @@ async def close_queue(run: RunScope) -> None:
         crash_point("access.secret_deleted")
 
 
-async def _see_to_user(run: RunScope, users: RunUsers) -> None:
+async def _see_to_user(run: RunScope, users: RunUsers, password_of_run: Callable[[RunScope, RunUsers], Awaitable[str]]) -> None:
     if await users.is_made(run.uid):
         return
-    password = await _password(run, users)
+    password = await password_of_run(run, users)
     crash_point("access.secret_written")
     await users.make(run.uid, password)
     crash_point("access.user_made")
 
 
-async def _password(run: RunScope, users: RunUsers) -> str:
-    """Return the password that the run's Secret keeps; a Secret that is not there, or whose address is out of date, is written first."""
+async def _new_password(run: RunScope, users: RunUsers) -> str:
+    """Return the password of a new Secret of the run; one that an earlier pass has written keeps its own."""
+    password = secrets.token_urlsafe(PASSWORD_BYTES)
+    try:
+        await run.cluster.create(queue_secret(run.scope.obj, users.url(run.uid, password)))
+    except AlreadyExists:
+        return await _kept_password(run, users)
+    return password
+
+
+async def _kept_password(run: RunScope, users: RunUsers) -> str:
+    """Return the password that the run's Secret keeps; one that is gone, or whose address is out of date, is written first."""
     secret = await _stored_secret(run)
     if secret is None:
-        password = secrets.token_urlsafe(PASSWORD_BYTES)
-        try:
-            await run.cluster.create(queue_secret(run.scope.obj, users.url(run.uid, password)))
-        except AlreadyExists as error:
-            raise Waiting(RunReason.JOB_CREATION_FAILED, error.message, RETRY) from error
-        return password
+        return await _new_password(run, users)
     if not is_own(run, secret):
         message = f"a Secret '{secret['metadata']['name']}' exists that is not this run's"
         raise Waiting(RunReason.JOB_CREATION_FAILED, message, RETRY)

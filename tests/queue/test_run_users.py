@@ -73,15 +73,15 @@ def _facts(entry: object) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", WORKER_SCRIPTS)
-async def test_workers_need_each_script(scene: Scene, name: str) -> None:
-    """Each script of the list is needed: a worker can load none by itself, so without it some of its work fails until the user is made again."""
+async def test_workers_need_each_script(scene: Scene, each_server: EmbeddedServer, name: str) -> None:
+    """Each script of the list is needed: a worker can load none by itself, so without it some of its work fails; whoever makes the user loads it."""
     await ask(scene.admin, "SCRIPT", "FLUSH")
     for other in WORKER_SCRIPTS:
         if other != name:
             await ask(scene.admin, "SCRIPT", "LOAD", load_script(other).text)
     with pytest.raises(EngineError):
         await everything_that_workers_do(scene)
-    await scene.users.make(scene.run, PASSWORD)
+    await scene.queue.users(each_server.url).make(scene.run, PASSWORD)
     assert await ask(scene.admin, "SCRIPT", "EXISTS", load_script(name).sha) == [1]
 
 

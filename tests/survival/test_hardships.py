@@ -13,7 +13,7 @@ import pytest
 
 from bench.accounts import account_of
 from engine.items import RunUID
-from engine.queue.keys import run_keys
+from engine.queue.keys import run_keys, run_user
 from engine.queue.processes import is_running
 from tests.e2e.bundles import bundle
 from tests.e2e.installation import until
@@ -80,10 +80,14 @@ def drop_keys(scene: Scene, run: Mapping[str, Any]) -> None:
 
 
 def die(scene: Scene, run: Mapping[str, Any]) -> None:
-    """Die by kill -9, twice."""
+    """Die by kill -9, twice. The users of runs die with the store, and the workers come back as the user that is made anew."""
+    user = run_user(scene.doomed.server.state.installation(), RunUID(run["metadata"]["uid"]))
     for _ in range(2):
         os.kill(scene.queue_server(), signal.SIGKILL)
         more_lines(scene, run)
+        scene.queue_server()
+        with scene.store() as store:
+            assert user in store.acl_users()
 
 
 def gone(pid: int) -> bool:
