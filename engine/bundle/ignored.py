@@ -24,6 +24,7 @@ _NEVER_READ = "the format's reference engine never reads it either"
 
 IGNORED: Mapping[tuple[str, str], str] = {
     (JUDGE_DEFAULTS, "prompt_registry"): "judges' prompts are those of the arena's prompt_configs",
+    (ARENA, "agents"): "it says how a deployment exposes the bundle's prompts and states as agents",
     (DEFAULTS, "concurrency"): "a job's workers.concurrency decides, or `arena eval -j`",
     (DEFAULTS, "fail_on"): "a run fails on every failed check and every error",
     (SCENARIO, "mode"): _NEVER_READ,

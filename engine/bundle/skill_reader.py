@@ -6,6 +6,8 @@ Owns the front matter. What a model sees of a skill is the conversation's busine
 import os
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from yaml.nodes import Node, ScalarNode
@@ -19,6 +21,7 @@ from engine.bundle.yamltree import Document, compose
 from engine.errors import BundleInvalid
 
 MAX_SKILLS = 500
+MAX_DIRECTORIES = 5_000
 
 _FRONT_MATTER = re.compile(r"---[ \t]*\r?\n(.*?\n)---[ \t]*(?:\r?\n|\Z)(.*)\Z", re.DOTALL)
 
@@ -46,13 +49,18 @@ _HEAD = Table(
 
 
 def load_skills(files: BundleFiles, references: Sequence[SkillReference]) -> tuple[Skill, ...]:
-    """Read the skills that an arena names, in its order, those of one directory by name. What is wrong becomes a problem of `files`."""
+    """Read the skills that an arena names, in its order, those of one directory by path. What is wrong becomes a problem of `files`.
+
+    A later entry that comes to a skill again may have it preloaded, and changes nothing else of it.
+    """
     skills: dict[str, Skill] = {}
     for reference in references:
         for skill in _skills_of(files, reference):
-            if skill.name in skills:
-                place = skills[skill.name].location
-                files.problems.error(skill.location, f"duplicate skill '{skill.name}'", f"it is at {place} already")
+            known = skills.get(skill.name)
+            if known is not None and known.directory == skill.directory and skill.directory:
+                skills[skill.name] = replace(known, preload=known.preload or skill.preload)
+            elif known is not None:
+                files.problems.error(skill.location, f"duplicate skill '{skill.name}'", f"it is at {known.location} already")
             elif len(skills) >= MAX_SKILLS:
                 files.problems.error(reference.location, f"the arena has more than {MAX_SKILLS} skills")
                 return tuple(skills.values())
@@ -82,22 +90,31 @@ def _skills_of(files: BundleFiles, reference: SkillReference) -> Iterator[Skill]
 
 
 def _directories(files: BundleFiles, directory: str, named_at: Location) -> Iterator[str]:
+    """Yield the directory itself when it is a skill, else every skill below it, by path; a skill's own directories are its resources."""
     try:
         path = resolve_inside(files.root, directory)
         if not path.is_dir():
             files.problems.error(named_at, f"cannot find the skills of '{directory}': there is no such directory in the bundle")
             return
-        if (path / SKILL_FILE).is_file():
-            yield directory
-            return
-        inner = sorted(entry.name for entry in os.scandir(path) if entry.is_dir())
+        found = sorted(_below(path))
     except (BundleInvalid, OSError) as error:
         files.problems.error(named_at, getattr(error, "message", f"cannot read '{directory}': {error}"))
         return
-    found = [joined for entry in inner if (joined := join(directory, entry)) and (path / entry / SKILL_FILE).is_file()]
     if not found:
         files.problems.error(named_at, f"there is no skill in '{directory}'", f"a skill is a directory with a {SKILL_FILE}")
-    yield from found
+    for inner in found:
+        joined = join(directory, inner)
+        if joined is not None:
+            yield joined
+
+
+def _below(root: Path) -> Iterator[str]:
+    for looked, (path, inner, names) in enumerate(os.walk(root), 1):
+        if looked > MAX_DIRECTORIES:
+            raise BundleInvalid(f"cannot look for skills: there are more than {MAX_DIRECTORIES} directories")
+        if SKILL_FILE in names:
+            inner.clear()
+            yield os.path.relpath(path, root)
 
 
 def _read_skill(files: BundleFiles, directory: str, reference: SkillReference) -> Skill | None:

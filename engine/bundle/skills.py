@@ -5,6 +5,7 @@ Owns the shapes; `skill_reader.py` reads them. Must not know how a skill is offe
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from engine.bundle.model import NOWHERE, Location
 
@@ -40,10 +41,14 @@ class Skill:
     location: Location = NOWHERE
 
     def is_named_by(self, filters: Sequence[str]) -> bool:
-        """Say whether a state's filter names this skill: by its name, or by a directory that it lies in."""
-        return any(wanted == self.name or _lies_in(self.directory, wanted) for wanted in filters)
+        """Say whether a state's filter names this skill: by its name, by a directory that it lies in, or by a glob of either."""
+        return any(wanted == self.name or _covers(wanted, self.name) or _covers(wanted, self.directory) for wanted in filters)
 
 
-def _lies_in(directory: str, wanted: str) -> bool:
-    outer = wanted.removeprefix("./").rstrip("/")
-    return bool(outer) and (directory == outer or directory.startswith(outer + "/") or directory.endswith("/" + outer))
+def _covers(wanted: str, directory: str) -> bool:
+    """Say whether a skill's directory is the one wanted or lies in it; the wanted one may be relative to any directory above."""
+    pattern = wanted.removeprefix("./").rstrip("/")
+    if not pattern or not directory:
+        return False
+    steps = directory.split("/")
+    return any(fnmatchcase("/".join(steps[first:last]), pattern) for first in range(len(steps)) for last in range(first + 1, len(steps) + 1))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from engine.bundle.judge_names import asking_of, judges_needed
 from engine.bundle.model import Assertion, Bundle, Location, PromptConfig, Scenario, Tool
 from engine.bundle.model_names import model_for, models_needed
+from engine.bundle.outside_names import servers_needed
 from engine.bundle.problems import MAX_REPORTED
 from engine.bundle.scenario_prompts import prompts_of
 from engine.errors import FeatureNotSupported
@@ -23,10 +24,7 @@ Need = tuple[Location, str]
 SUPPORTED_PROVIDERS = ("mock", "replay")
 
 _ARENA_KEYS: Mapping[str, str] = {
-    "agents": "agents are",
-    "a2a_agents": "A2A agents are",
     "pack_file": "compiled packs are",
-    "runtime": "hooks and other runtime settings are",
 }
 """Arena keys that change every scenario of the arena."""
 
@@ -106,6 +104,11 @@ def _scenario_needs(bundle: Bundle, scenario: Scenario) -> Iterator[Need]:
     for key, what in _ARENA_KEYS.items():
         if key in bundle.arena.uses:
             yield bundle.arena.uses[key], what
+    for key in bundle.arena.runtime:
+        yield bundle.arena.uses["runtime"], f"runtime.{key} is"
+    for server in servers_needed(bundle, scenario):
+        if server.source:
+            yield server.location, f"the source '{server.source}' of MCP server '{server.name}' is"
     if bundle.arena.state_store != "memory":
         yield bundle.arena.uses["state_store"], f"the state store '{bundle.arena.state_store}' is"
     if scenario.duplex is not None:
@@ -127,13 +130,13 @@ def _prompt(bundle: Bundle, who: str, prompt: PromptConfig) -> Iterator[Need]:
     for validator in prompt.validators:
         if validator.enabled and (reason := unsupported_check(validator.type)):
             yield validator.location, f"{who}: cannot apply guardrail '{validator.type}': {reason}"
-    if any(pattern.startswith("mcp__") or pattern == "*" for pattern in prompt.allowed_tools) and "mcp_servers" in bundle.arena.uses:
-        yield bundle.arena.uses["mcp_servers"], f"{who}: MCP servers are not supported yet"
     for tool in bundle.tools.values():
         if any(tool.name == pattern or (pattern.endswith("*") and tool.name.startswith(pattern[:-1])) for pattern in prompt.allowed_tools):
             yield from _tool(who, tool)
 
 
 def _tool(who: str, tool: Tool) -> Iterator[Need]:
-    if not tool.is_mocked:
+    if not tool.is_mocked and tool.mode not in ("live", "exec"):
         yield tool.location, f"{who}: tools of mode {tool.mode} ('{tool.name}') are not supported yet"
+    if tool.mode == "exec" and tool.exec is not None and tool.exec.sandbox is not None:
+        yield tool.exec.location, f"{who}: sandboxes of the format (tool '{tool.name}') are not supported yet"

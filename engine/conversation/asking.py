@@ -17,9 +17,9 @@ from engine.providers.port import Provider, Reply, Request, Sampling
 from foundation.clock import Clock
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Line:
-    """A conversation's line to its model. `answers` is asked by guardrails that need a judge."""
+    """A conversation's line to its model, never changed. `answers` is asked by guardrails that need a judge."""
 
     provider: Provider
     sampling: Sampling
@@ -47,7 +47,7 @@ async def ask(line: Line, request: Request, guardrails: Guardrails, listener: Li
     started = line.clock.monotonic()
     fired: Firing | None = None
     if streaming or line.provider.always_streams:
-        reply, fired = await _listen(line, request, guardrails, listener)
+        reply, fired = await _listen(line, request, guardrails, listener, started)
     else:
         reply = await line.provider.complete(request)
     latency_ms = (line.clock.monotonic() - started) * 1000
@@ -57,9 +57,9 @@ async def ask(line: Line, request: Request, guardrails: Guardrails, listener: Li
     return _message(reply, fired, latency_ms)
 
 
-async def _listen(line: Line, request: Request, guardrails: Guardrails, listener: Listener) -> tuple[Reply, Firing | None]:
+async def _listen(line: Line, request: Request, guardrails: Guardrails, listener: Listener, started: float) -> tuple[Reply, Firing | None]:
     """Take a reply in chunks; when a guardrail fires on its beginning, the rest is not waited for and its usage stays unknown and counts as nothing."""
-    text, started = "", line.clock.monotonic()
+    text = ""
     async with aclosing(line.provider.stream(request)) as chunks:
         async for chunk in chunks:
             if chunk.text and listener.ttft_ms is None:

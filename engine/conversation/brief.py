@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.bundle.model import Bundle, Location, PromptConfig, Scenario, Tool, ToolPolicy
+from engine.bundle.outside_names import AGENT_PREFIX
 from engine.bundle.variables import merge_variables, missing_variables, render, template_for
 from engine.conversation.guardrails import Guardrails, compile_guardrails
 from engine.conversation.tool_loop import Limits
 from engine.errors import BundleInvalid
 from engine.providers.port import ToolSpec
+from engine.tools.episode import OutsideTool
+from engine.tools.port import CallableTool
 from engine.tools.toolbox import MockTool, Toolbox, tool_problem
 
 
@@ -92,8 +95,8 @@ def assemble_prompt(prompt: PromptConfig, arena_vars: Mapping[str, str], scenari
 
 
 def offered_tools(prompt: PromptConfig, tools: Mapping[str, Tool]) -> list[Tool]:
-    """Return the tools that a prompt offers, in the arena's order: those its `allowed_tools` name, exactly or by a trailing `*`."""
-    return named_tools(prompt.allowed_tools, tools)
+    """Return the tools that a prompt offers, in the arena's order: those its `allowed_tools` name, exactly or by a trailing `*`, and agents."""
+    return named_tools((*prompt.allowed_tools, f"{AGENT_PREFIX}*"), tools)
 
 
 def named_tools(patterns: Collection[str], tools: Mapping[str, Tool]) -> list[Tool]:
@@ -119,10 +122,10 @@ def _reachable(prompt: PromptConfig, offered: list[Tool], setting: Setting) -> l
     """Return the tools that answer. A prompt that lists none forbids none: beside a workflow's or a skill's tools a model may call any of the bundle."""
     if prompt.allowed_tools or not setting.extended:
         return offered
-    return [tool for tool in setting.bundle.tools.values() if tool.is_mocked]
+    return [tool for tool in setting.bundle.tools.values() if tool.mode not in ("mcp", "local")]
 
 
-def answering_tool(tool: Tool) -> MockTool:
+def answering_tool(tool: Tool) -> CallableTool:
     """Return a tool of the bundle, ready to answer.
 
     Raises:
@@ -131,7 +134,7 @@ def answering_tool(tool: Tool) -> MockTool:
     problem = tool_problem(tool)
     if problem:
         raise BundleInvalid(f"{tool.location}: cannot offer tool '{tool.name}': {problem}")
-    return MockTool(tool)
+    return MockTool(tool) if tool.is_mocked else OutsideTool(ToolSpec(tool.name, tool.description, tool.input_schema))
 
 
 def _limits(policy: ToolPolicy) -> Limits:

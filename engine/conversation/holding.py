@@ -59,6 +59,8 @@ class Holder:
 
     def _scripted(self, turn: ScriptTurn) -> Message:
         variables = self._item.variables
+        if not turn.parts:
+            return Message("user", perturbed(turn.content, variables) if variables else turn.content)
         parts = [{**part, "text": perturbed(part["text"], variables)} if part["type"] == "text" else dict(part) for part in turn.parts]
         return Message("user", perturbed(turn.content, variables), parts)
 
@@ -83,14 +85,19 @@ class Holder:
     async def _check(self, checks: Sequence[CompiledCheck], scope: Scope, turn: int | None) -> bool:
         found = await evaluate(checks, self._session.transcript.evidence(), scope, turn, self._session.line.answers)
         self._results.extend(found)
-        return all(result.passed for result in found)
+        return not [result for result in found if not result.passed]
 
 
 async def evaluate(checks: Sequence[CompiledCheck], evidence: Evidence, scope: Scope, turn: int | None, answers: Answers) -> list[CheckResult]:
     """Return the result of each check, in their order. Questions of different checks are asked at once. Never raises for what a check does."""
+    told: list[CheckResult] = []
     begun = [check.begin(evidence, scope, turn) for check in checks]
-    if all(isinstance(found, CheckResult) for found in begun):
-        return begun  # type: ignore[return-value]
+    for found in begun:
+        if not isinstance(found, CheckResult):
+            break
+        told.append(found)
+    else:
+        return told
     async with asyncio.TaskGroup() as group:
         asked = [
             found if isinstance(found, CheckResult) else group.create_task(check.finish(found, answers, scope, turn))

@@ -4,10 +4,12 @@ One runner serves a process for thousands of items, many at once: what does not 
 that changes. Must not know queues, files of results, or how many attempts an item has.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from engine.bundle.model import Bundle
+from engine.bundle.model import NOTHING, Bundle
+from engine.bundle.outside_names import reaches_outside
 from engine.conversation.asking import Line
 from engine.conversation.hearing import Hearing
 from engine.conversation.holding import Holder
@@ -16,7 +18,7 @@ from engine.conversation.script import Script, compile_script
 from engine.conversation.session import Session
 from engine.conversation.tool_loop import ToolLoopStopped
 from engine.conversation.transcript import Transcript
-from engine.errors import BundleInvalid, CompositionFailed, ContextExceeded, EngineError, JudgeFailed, ProviderError
+from engine.errors import BundleInvalid, CompositionFailed, ContextExceeded, EngineError, JudgeFailed, ProviderError, ToolsUnavailable
 from engine.items import CheckResult, Item, ItemError, ItemResult, Scope, Verdict
 from engine.plan import Plan
 from engine.providers.messages import Message, message_json
@@ -24,6 +26,7 @@ from foundation.clock import Clock
 
 if TYPE_CHECKING:
     from engine.judging.bench import Bench
+    from engine.tools.outside import Outside
 
 
 @dataclass(slots=True)
@@ -98,7 +101,7 @@ class ItemRunner:
         FeatureNotSupported: a provider's type is not built.
     """
 
-    def __init__(self, bundle: Bundle, plan: Plan, clock: Clock) -> None:
+    def __init__(self, bundle: Bundle, plan: Plan, clock: Clock, environment: Mapping[str, str] = NOTHING) -> None:
         self._bundle = bundle
         self._clock = clock
         self._providers = ProviderSet(bundle, plan, clock)
@@ -106,6 +109,9 @@ class ItemRunner:
         self._models_differ = any(prompt.model_overrides for prompt in bundle.prompts.values())
         self._scripts: dict[tuple[str, str], Script] = {}
         self._judging: Bench | None = None
+        self._environment = environment
+        self._reaches = reaches_outside(bundle)
+        self._reached: Outside | None = None
 
     async def run(self, item: Item, *, attempt: int = 1) -> ItemResult:
         """Hold the conversation of `item` and return its result.
@@ -128,6 +134,9 @@ class ItemRunner:
             outcome.fail("composition", error)
         except JudgeFailed as error:
             outcome.fail("judge", error)
+        except ToolsUnavailable as error:
+            outcome.fail("tools", error)
+            outcome.retryable = error.transient
         except BundleInvalid as error:
             outcome.fail("bundle", error)
         except EngineError as error:
@@ -148,8 +157,21 @@ class ItemRunner:
     async def close(self) -> None:
         """Free what providers hold. Idempotent."""
         await self._providers.close()
+        if self._reached is not None:
+            await self._reached.close()
 
     async def _hold(self, item: Item, outcome: _Outcome) -> None:
+        scenario = self._bundle.scenarios.get(item.scenario) if self._reaches else None
+        if scenario is None:
+            await self._converse(item, outcome, self._bundle)
+            return
+        from engine.tools.episode import begin_episode  # noqa: PLC0415 - only bundles that reach outside pay for it
+
+        bundle = await self._outside().complete(scenario)
+        async with begin_episode(self._outside()):
+            await self._converse(item, outcome, bundle)
+
+    async def _converse(self, item: Item, outcome: _Outcome, bundle: Bundle) -> None:
         hearing = outcome.hearing = Hearing(self._bench)
         if item.scenario not in self._bundle.scenarios and item.scenario in self._bundle.evals:
             from engine.conversation.replaying import Rehearsal  # noqa: PLC0415 - only bundles with saved conversations pay for it
@@ -158,7 +180,7 @@ class ItemRunner:
             outcome.system = rehearsal.system
             await rehearsal.hold(outcome.transcript, outcome.checks, hearing)
             return
-        script = self._script(item)
+        script = self._script(item, bundle)
         provider, sampling = self._providers.get(item.provider)
         session = Session(script, Line(provider, sampling, self._clock, hearing), outcome.transcript, self._providers, item.id)
         outcome.system = session.begin()
@@ -168,17 +190,25 @@ class ItemRunner:
         if self._judging is None:
             from engine.judging.bench import Bench  # noqa: PLC0415 - only conversations whose checks ask somebody pay for it
 
-            self._judging = Bench(self._bundle, self._providers, self._clock)
+            self._judging = Bench(self._bundle, self._providers, self._clock, self._outside)
         return self._judging
 
-    def _script(self, item: Item) -> Script:
-        scenario = self._bundle.scenarios.get(item.scenario)
+    def _outside(self) -> "Outside":
+        if self._reached is None:
+            from engine.tools.environment import Environment  # noqa: PLC0415 - as above
+            from engine.tools.outside import Outside, Surroundings  # noqa: PLC0415 - as above
+
+            self._reached = Outside(self._bundle, Surroundings(self._plan.permissions, Environment(self._environment)), self._clock)
+        return self._reached
+
+    def _script(self, item: Item, bundle: Bundle) -> Script:
+        scenario = bundle.scenarios.get(item.scenario)
         if scenario is None:
             raise BundleInvalid(f"cannot run scenario '{item.scenario}': the bundle has no such scenario", hint="the plan belongs to another commit")
         model = str(self._plan.providers[item.provider].get("model") or "") if self._models_differ or scenario.context_policy is not None else ""
         script = self._scripts.get((item.scenario, model))
         if script is None:
-            script = self._scripts[item.scenario, model] = compile_script(self._bundle, scenario, model)
+            script = self._scripts[item.scenario, model] = compile_script(bundle, scenario, model)
         return script
 
 

@@ -5,6 +5,7 @@ Owns how a script's brief and the conversation's faculties come together. Must n
 
 import asyncio
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from engine.conversation.asking import Line
 from engine.conversation.brief import Brief
@@ -18,6 +19,9 @@ from engine.providers.port import Script as Place
 from engine.providers.port import ToolSpec
 from engine.tools.port import CallableTool
 
+if TYPE_CHECKING:
+    from engine.conversation.window import Window
+
 MAX_CALLS_AT_ONCE = 10
 
 
@@ -30,12 +34,14 @@ class Session:
         self.transcript = transcript
         self.peers = peers
         self._item = item
-        self.faculties = tuple(enable(transcript, line.clock) for enable in script.faculties)
-        self._window = script.window(peers) if script.window is not None else None
+        self.faculties = tuple(enable(transcript, line.clock) for enable in script.faculties) if script.faculties else ()
+        self.window = script.window(peers) if script.window is not None else None
 
     @property
     def brief(self) -> Brief:
         """Return the brief that holds now."""
+        if not self.faculties:
+            return self.script.brief
         return next((brief for faculty in self.faculties if (brief := faculty.brief()) is not None), self.script.brief)
 
     def system(self) -> str:
@@ -48,17 +54,15 @@ class Session:
             system = faculty.fill(system, brief)
         return "\n\n".join(text for text in (system, *(faculty.briefing(brief) for faculty in self.faculties)) if text)
 
-    async def show(self, place: Place) -> tuple[Sequence[Message], str]:
-        """Return what the model is shown now: the conversation, as far as its context policy lets it, and the system prompt.
+    async def fit(self, window: "Window", place: Place) -> tuple[Sequence[Message], str]:
+        """Return what of the conversation fits into its `window`, and the system prompt with what stands for the rest.
 
         Raises:
             ContextExceeded: it does not fit.
             ProviderError: a summary or embeddings were wanted and did not come.
         """
         system = self.system()
-        if self._window is None:
-            return self.transcript.messages, system
-        view = await self._window.fit(self.transcript, system, self.line, place)
+        view = await window.fit(self.transcript, system, self.line, place)
         return view.messages, f"{system}\n\n{view.note}" if view.note else system
 
     def offered(self) -> tuple[ToolSpec, ...]:
@@ -70,9 +74,11 @@ class Session:
 
     def begin(self) -> Message | None:
         """Begin the conversation; returns the system message that its transcript starts with, None when no model is told anything."""
-        system, offered = self.system(), [spec.name for spec in self.offered()]
+        system, offered = self.system(), self.offered()
         self.transcript.begin(system)
-        return Message("system", system, meta={"availableTools": offered} if offered else {}) if system or offered else None
+        if not offered:
+            return Message("system", system) if system else None
+        return Message("system", system, meta={"availableTools": [spec.name for spec in offered]})
 
     async def answer(self, calls: Sequence[ToolCall], interference: Interference | None = None) -> list[ToolResult]:
         """Answer tool calls of one reply; the results are in the order of the calls. Calls that wait for somebody are made at once, at most 10."""
@@ -94,6 +100,8 @@ class Session:
 
     def performer(self) -> Performer | None:
         """Return who answers in the model's place now, None when the model does."""
+        if not self.faculties:
+            return None
         return next((found for faculty in self.faculties if (found := faculty.performer()) is not None), None)
 
     def settle(self) -> None:

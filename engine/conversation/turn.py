@@ -34,7 +34,7 @@ class TurnTaker:
         """
         place = self._place(turn)
         self._transcript.add_user(message)
-        if await self._refused(message.content):
+        if self._session.brief.guardrails.judge_inputs and await self._refused(message.content):
             return
         loop = TurnLoop(self._session.brief.limits)
         while True:
@@ -58,27 +58,25 @@ class TurnTaker:
 
     async def _refused(self, content: str) -> bool:
         """Say whether an input guardrail answers in the model's place."""
-        guardrails = self._session.brief.guardrails
-        if not guardrails.judge_inputs:
-            return False
-        fired = await guardrails.judge_input(self._transcript.evidence_for(content), self._session.line.answers)
+        fired = await self._session.brief.guardrails.judge_input(self._transcript.evidence_for(content), self._session.line.answers)
         if fired is not None:
             self._transcript.add_reply(Message("assistant", fired.text, validations=[fired.validation]))
         return fired is not None
 
     async def _ask(self, turn: ScriptTurn, place: Place) -> Message:
-        session, brief = self._session, self._session.brief
-        messages, self._transcript.system = await session.show(place)
+        session, brief, transcript = self._session, self._session.brief, self._transcript
+        shown = None if session.window is None else await session.fit(session.window, place)
+        messages, transcript.system = shown or (transcript.messages, session.system())
         request = Request(
             messages,
-            system=self._transcript.system,
+            system=transcript.system,
             tools=session.offered(),
             tool_choice=brief.tool_choice,
             sampling=session.line.sampling,
             script=place,
             cache=session.script.cache,
         )
-        return await ask(session.line, request, brief.guardrails, self._transcript, streaming=turn.streaming)
+        return await ask(session.line, request, brief.guardrails, transcript, streaming=turn.streaming)
 
     async def _call(self, reply: Message, loop: TurnLoop, interference: Interference | None) -> None:
         """Have the tool calls of `reply` answered, and append the answers in the order of the calls."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from engine.bundle.model import Bundle
+from engine.bundle.skills import Skill
 from engine.errors import BundleInvalid
 from engine.items import ItemResult, Verdict
 
@@ -94,6 +95,35 @@ async def test_a_state_filters_skills(hold: Hold, tmp_path: Path) -> None:
     late, cards, _, none = results(held)
     assert (late, cards) == ("Error: there is no skill 'late' here; skills are: cards", "Do cards well.")
     assert none == "Error: there is no skill 'cards' here; skills are: none"
+
+
+async def test_skills_lie_anywhere_below(hold: Hold, tmp_path: Path) -> None:
+    """Skills are found in every directory below the one named; a later entry may have one of them preloaded, and it stays one skill."""
+    skill(tmp_path, "skills/billing/cards")
+    skill(tmp_path, "skills/voice")
+    more = {"skills": [{"path": "skills/"}, {"path": "skills/voice", "preload": True}]}
+    held = await hold([user()], {1: activate("cards"), 2: "ok"}, arena=more)
+    assert results(held) == ["Do cards well."]
+    assert held.messages[0]["content"].count("Do voice well.") == 1
+
+
+@pytest.mark.parametrize(
+    ("wanted", "named"),
+    [
+        pytest.param("skills/billing", True, id="a directory above it"),
+        pytest.param("./skills/billing/", True, id="the same, spelled otherwise"),
+        pytest.param("skills/billing/*", True, id="a glob of directories"),
+        pytest.param("billing/cards", True, id="the end of its path"),
+        pytest.param("cards", True, id="its name"),
+        pytest.param("card*", True, id="a glob of its name"),
+        pytest.param("skills/bill", False, id="the beginning of a directory's name"),
+        pytest.param("orders", False, id="another"),
+        pytest.param("", False, id="nothing"),
+    ],
+)
+def test_what_a_filter_names(wanted: str, *, named: bool) -> None:
+    """A state's filter is a skill's name, a directory that it lies in, or a glob of either."""
+    assert Skill("cards", "d", "i", directory="a/skills/billing/cards").is_named_by((wanted,)) is named
 
 
 @pytest.mark.parametrize(
