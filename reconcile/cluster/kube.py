@@ -9,11 +9,12 @@ import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from foundation.clock import Clock
 from reconcile.cluster.kube_access import Access
 from reconcile.cluster.kube_errors import About
+from reconcile.cluster.kube_pages import Page, read_page
 from reconcile.cluster.kube_session import SILENCE_S, Request, Session
 from reconcile.cluster.kube_urls import collection_path, object_path, selection
 from reconcile.cluster.kube_watch import Watch, without_managers
@@ -70,7 +71,7 @@ class KubeCluster:
         try:
             return _joined([page async for page in self._pages(request)])
         except Gone:  # the moment of the first page is forgotten already: as client-go does, read all at once
-            return _listing(kind, await self._session.json(request))
+            return _joined([*(await self._page(request)).listings()])
 
     async def pages(self, kind: ResourceKind, namespace: str | None = None) -> AsyncGenerator[Listing, None]:
         """Yield all objects, page by page (see `Cluster.pages`)."""
@@ -136,11 +137,21 @@ class KubeCluster:
     async def _pages(self, request: Request) -> AsyncGenerator[Listing, None]:
         query = {**(request.query or {}), "limit": str(PAGE)}
         while True:
-            page = await self._session.json(replace(request, query=query))
-            yield _listing(request.about.kind, page)
-            if not page["metadata"].get("continue"):
+            page = await self._page(replace(request, query=query))
+            try:
+                for listing in page.listings():
+                    yield listing
+            except ValueError as error:
+                raise StoreUnavailable(f"cannot {request.about}: the answer is no JSON: {error}") from error
+            if not page.following:
                 return
-            query = {**query, "continue": page["metadata"]["continue"]}
+            query = {**query, "continue": page.following}
+
+    async def _page(self, request: Request) -> Page:
+        try:
+            return read_page(request.about.kind, await self._session.chunks(request))
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreUnavailable(f"cannot {request.about}: the answer is no list: {error}") from error
 
     async def _write(self, request: Request, *, dry_run: bool = False) -> Object:
         query = {**_WRITE, "dryRun": "All"} if dry_run else _WRITE
@@ -177,13 +188,6 @@ def _versioned(patch: Object, resource_version: str | None) -> Object:
     if not resource_version:
         return patch
     return {**patch, "metadata": {**(patch.get("metadata") or {}), "resourceVersion": resource_version}}
-
-
-def _listing(kind: ResourceKind, page: Any) -> Listing:
-    """Return a page as a listing; items of the core kinds come without apiVersion and kind."""
-    own = {"apiVersion": kind.api_version, "kind": kind.kind}
-    items = [without_managers({**own, **item}) for item in page.get("items") or ()]
-    return Listing(items, page["metadata"]["resourceVersion"])
 
 
 def _joined(pages: builtins.list[Listing]) -> Listing:

@@ -117,7 +117,14 @@ class Session:
         await asyncio.sleep(0)  # the sockets close in the loop's next round
 
     async def json(self, request: Request) -> Any:
-        """Return the answer to a request.
+        """Return the answer to a request (see `chunks`)."""
+        try:
+            return json.loads(b"".join(await self.chunks(request)))
+        except ValueError as error:
+            raise StoreUnavailable(f"cannot {request.about}: the answer is no JSON: {error}") from error
+
+    async def chunks(self, request: Request) -> list[bytes]:
+        """Return the text of the answer to a request, as it came: an answer may be large, and whoever reads it in parts needs it only once.
 
         Raises:
             ClusterError: the server refused (`error_of`).
@@ -127,9 +134,10 @@ class Session:
         for tries in range(1, MAX_TRIES + 1):
             async with self._in_flight, self._answer(request, _REQUEST) as answer:
                 wait_s = _retry_after_s(answer)
-                body = await _read(answer, request.about)
+                chunks = await _read(answer, request.about)
             if wait_s is None:
-                return self._checked(request.about, answer, body)
+                _check(request.about, answer, chunks)
+                return chunks
             waited += wait_s
             if waited > MAX_WAIT_S or tries == MAX_TRIES:
                 break
@@ -147,22 +155,12 @@ class Session:
         """
         async with self._answer(request, self._stream) as answer:
             if answer.status >= _FAILURE:
-                raise error_of(request.about, answer.status, await _read(answer, request.about))
+                raise error_of(request.about, answer.status, b"".join(await _read(answer, request.about)))
             self._streams.add(answer)
             try:
                 yield _split(answer, request.about)
             finally:
                 self._streams.discard(answer)
-
-    def _checked(self, about: About, answer: aiohttp.ClientResponse, body: bytes) -> Any:
-        if answer.status >= _FAILURE:
-            raise error_of(about, answer.status, body)
-        for warning in answer.headers.getall("Warning", ()):
-            _log.warning("kube.warned", about=str(about), warning=warning)
-        try:
-            return json.loads(body)
-        except ValueError as error:
-            raise StoreUnavailable(f"cannot {about}: the answer is no JSON: {error}") from error
 
     @asynccontextmanager
     async def _answer(self, request: Request, limits: aiohttp.ClientTimeout) -> AsyncIterator[aiohttp.ClientResponse]:
@@ -227,14 +225,22 @@ def _hang_up(stream: aiohttp.ClientResponse) -> None:
     stream.close()
 
 
-async def _read(answer: aiohttp.ClientResponse, about: About) -> bytes:
-    chunks, size = [], 0
+def _check(about: About, answer: aiohttp.ClientResponse, chunks: list[bytes]) -> None:
+    if answer.status >= _FAILURE:
+        raise error_of(about, answer.status, b"".join(chunks))
+    for warning in answer.headers.getall("Warning", ()):
+        _log.warning("kube.warned", about=str(about), warning=warning)
+
+
+async def _read(answer: aiohttp.ClientResponse, about: About) -> list[bytes]:
+    chunks: list[bytes] = []
+    size = 0
     async for chunk in answer.content.iter_any():
         chunks.append(chunk)
         size += len(chunk)
         if size > MAX_BODY_BYTES:
             raise StoreUnavailable(f"cannot {about}: the answer has more than {MAX_BODY_BYTES} bytes")
-    return b"".join(chunks)
+    return chunks
 
 
 async def _split(answer: aiohttp.ClientResponse, about: About) -> AsyncIterator[bytes]:
