@@ -4,19 +4,16 @@ Owns how much of an object is kept and how it is found. What is remembered may b
 is behind. Must not know where objects come from (`reflector.py`) nor what they mean.
 """
 
-import marshal
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from reconcile.cluster.port import Object, ObjectKey, ResourceKind, is_newer
+from reconcile.runtime.packing import Packing
 
 Index = Callable[[Object], Iterable[str]]
 """Under which values an object is found."""
-
-_FORMAT = 2
-"""Later formats of marshal spell equal values in several ways, and it is by their bytes that projections are compared."""
 
 
 def _never(_: Object) -> bool:
@@ -44,15 +41,15 @@ class Keeping:
 
 @dataclass(slots=True)
 class _Entry:
-    """One object. `packed` is its projection in a third of the memory and of the time that JSON takes; `whole` the object unless it is final.
+    """One object, packed: its projection, and unless it is final also the whole.
 
     `doubted`: the store may hold a newer one that no watch has told of. `untold` and `unshown`: a change, and a change of the projection, that came
     from our own write and that the watch has still to tell.
     """
 
     version: str
-    packed: bytes
-    whole: Object | None
+    shown: bytes
+    whole: bytes | None
     found_under: tuple[tuple[str, str], ...]
     doubted: bool = False
     untold: bool = False
@@ -68,10 +65,11 @@ class Change:
 
 
 class ObjectCache:
-    """The objects of one kind as last told by the store, or as we wrote them since. Returned objects are shared: look, do not edit."""
+    """The objects of one kind as last told by the store, or as we wrote them since. What is returned is the caller's own copy."""
 
     def __init__(self, keeping: Keeping) -> None:
         self._keeping = keeping
+        self._projections, self._wholes = Packing(), Packing()
         self._entries: dict[ObjectKey, _Entry] = {}
         self._found: dict[tuple[str, str], dict[ObjectKey, None]] = {}
         self._told = ""
@@ -88,7 +86,7 @@ class ObjectCache:
     def get(self, key: ObjectKey) -> Object | None:
         """Return an object as far as it is known whole and beyond doubt; None means: ask the store."""
         entry = self._entries.get(key)
-        return None if entry is None or entry.doubted else entry.whole
+        return None if entry is None or entry.doubted or entry.whole is None else self._wholes.unpack(entry.whole)
 
     def is_final(self, key: ObjectKey) -> bool:
         """Say whether an object is known to be final."""
@@ -114,7 +112,7 @@ class ObjectCache:
             return None
         before = None if known is None else self._read(known)
         entry = self._put(key, obj)
-        return Change(before, shown=known is None or known.unshown or known.packed != entry.packed)
+        return Change(before, shown=known is None or known.unshown or known.shown != entry.shown)
 
     def learn(self, obj: Object) -> None:
         """Take an object as a write or a read of ours returned it, unless a newer one is known; the watch tells of it later as of any change.
@@ -129,7 +127,7 @@ class ObjectCache:
             return
         entry = self._put(key, obj)
         entry.untold = True
-        entry.unshown = known is None or known.unshown or known.packed != entry.packed
+        entry.unshown = known is None or known.unshown or known.shown != entry.shown
 
     def doubt(self, key: ObjectKey) -> None:
         """Trust what is known of an object no more, until the store tells or is asked: a write of it was refused or had no answer."""
@@ -158,9 +156,10 @@ class ObjectCache:
         kept = self._keeping.projection(obj)
         final = self._keeping.is_final(obj)
         # Of an object that is kept whole the version alone says whether something has changed.
-        packed = marshal.dumps(obj["metadata"]["resourceVersion"] if kept is obj and not final else kept, _FORMAT)
-        places = tuple((sys.intern(index), value) for index, find in self._keeping.indexes.items() for value in find(kept))
-        entry = _Entry(obj["metadata"]["resourceVersion"], packed, None if final else obj, places)
+        version = obj["metadata"]["resourceVersion"]
+        shown = version.encode() if kept is obj and not final else self._projections.pack(kept)
+        places = tuple((sys.intern(index), sys.intern(value)) for index, find in self._keeping.indexes.items() for value in find(kept))
+        entry = _Entry(version, shown, None if final else self._wholes.pack(obj), places)
         self._entries[key] = entry
         for place in places:
             self._found.setdefault(place, {})[key] = None
@@ -173,10 +172,8 @@ class ObjectCache:
                 del self._found[place]
 
     def _read(self, entry: _Entry) -> Object:
-        if entry.whole is not None:
-            return entry.whole
-        kept: Object = marshal.loads(entry.packed)  # noqa: S302 - our own bytes, which never leave the process
-        return kept
+        read: Object = self._projections.unpack(entry.shown) if entry.whole is None else self._wholes.unpack(entry.whole)
+        return read
 
 
 class Known(Protocol):

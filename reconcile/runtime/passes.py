@@ -4,11 +4,10 @@ Owns how a reconciler writes to its own object: the draft is saved with the reso
 never overwrites a newer one. Must not decide what the conditions say (`outcome.py`).
 """
 
-import copy
 from typing import Any
 
 from foundation.clock import Clock
-from reconcile.cluster.merge import merge_patch_between
+from reconcile.cluster.merge import duplicate, merge_patch_between
 from reconcile.cluster.port import Cluster, Object, ObjectKey, ResourceKind, kind_of
 from reconcile.errors import Conflict, NotFound
 from reconcile.runtime import events
@@ -31,7 +30,7 @@ class Pass:
         self.key = ObjectKey.of(obj)
         self.cluster = cluster
         self.clock = clock
-        self.status: dict[str, Any] = copy.deepcopy(obj.get("status") or {})
+        self.status: dict[str, Any] = duplicate(obj.get("status") or {})
         self._gone = False
 
     @property

@@ -142,4 +142,4 @@ def test_memory_of_an_ended_run_is_small(cache: ObjectCache) -> None:
     cache.tell(run(1, "Over", text="x" * 100_000))
     (entry,) = cache._entries.values()
     assert entry.whole is None
-    assert len(entry.packed) < 400
+    assert len(entry.shown) < 400
