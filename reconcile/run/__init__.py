@@ -13,7 +13,7 @@ from reconcile.errors import Waiting
 from reconcile.kinds.names import OUTPUT_FINALIZER, OUTPUT_PATH, RUN_FINALIZER
 from reconcile.kinds.reasons import RunReason
 from reconcile.run.observing import LOOK_AGAIN, ProgressPace, show_progress
-from reconcile.run.planning import check_references, check_template, make_the_plan
+from reconcile.run.planning import check_references, check_template, check_workspace, make_the_plan
 from reconcile.run.queueing import pin_queue, put_items
 from reconcile.run.removal import remove
 from reconcile.run.scope import RunRefused, RunScope, RunWorld
@@ -53,6 +53,7 @@ class RunReconciler:
         heed_stop,
         check_references,
         await_project,
+        check_workspace,
         pin_commit,
         export_snapshot,
         make_the_plan,

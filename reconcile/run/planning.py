@@ -61,7 +61,6 @@ async def check_template(run: RunScope) -> None:
             hint="leave the field out, or wait for the release that brings it",
         )
     _check_overrides(run)
-    await _check_workspace(run)
 
 
 def _check_overrides(run: RunScope) -> None:
@@ -87,8 +86,10 @@ def _problem(run: RunScope) -> Problem | None:
     return next(iter(spec_problems(run.spec["template"], namespace=run.namespace)), None)
 
 
-async def _check_workspace(run: RunScope) -> None:
-    """A Workspace's quotas and services would bind the run, and nothing honours them yet."""
+async def check_workspace(run: RunScope) -> None:
+    """Refuse a run that its Workspace's quotas or services would bind, which nothing honours yet. A run that waits is not refused before it could start."""
+    if run.status.get("plan"):
+        return
     workspace = await find_workspace(run.cluster, run.namespace)
     fields = unsupported_fields("Workspace", workspace["spec"]) if workspace else []
     if workspace and fields:

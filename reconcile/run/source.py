@@ -4,7 +4,9 @@ Source: survival.md, step 1.
 """
 
 import contextlib
+from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
 
 from foundation.crash import crash_point
 from gitops.content import is_full_commit
@@ -27,20 +29,25 @@ HOSTED = "hosted"
 
 
 async def await_project(run: RunScope) -> None:
-    """Wait until the project is Ready; a run that has pinned its commit needs it no more.
+    """Wait until the project is Ready, as far as is known; a run that has pinned its commit needs it no more.
 
-    A full SHA gets its keep-ref at first sight, before the wait, so that no gc takes the commit meanwhile.
+    Memory alone keeps a run waiting, which a change of the project ends; what it says of a Ready project is looked at afresh before the commit is
+    pinned. A full SHA gets its keep-ref at first sight, before the wait, so that no gc takes the commit meanwhile.
     """
     if run.status.get("source"):
         return
     ref = run.template.ref or ""
     if is_full_commit(ref) and await run.world.repositories.exists(run.project):
         await _keep(run, ref)
-    name = run.project.name
     try:
-        project = await run.cluster.get(ARENA_PROJECT, run.namespace, name)
+        project = await run.scope.look_up(ARENA_PROJECT, run.project.name)
     except NotFound as error:
-        raise _not_ready(run, f"ArenaProject '{name}' does not exist") from error
+        raise _not_ready(run, f"ArenaProject '{run.project.name}' does not exist") from error
+    _check_ready(run, project)
+
+
+def _check_ready(run: RunScope, project: Mapping[str, Any]) -> None:
+    name = run.project.name
     if "deletionTimestamp" in project["metadata"]:
         raise _not_ready(run, f"ArenaProject '{name}' is being deleted")
     if not answers(project):
@@ -70,7 +77,8 @@ async def pin_commit(run: RunScope) -> None:
         return
     project = await run.cluster.get(ARENA_PROJECT, run.namespace, run.project.name)
     branch = default_branch(project)
-    if not answers(project) or not branch:
+    _check_ready(run, project)
+    if not branch:
         raise _not_ready(run, f"ArenaProject '{run.project.name}' has not been fetched")
     ref = run.template.ref or f"{BRANCHES}{branch}"
     stale = await bring_up_to_date(run, project, ref)
@@ -152,7 +160,7 @@ async def _export(run: RunScope) -> None:
 
 async def _limits(run: RunScope) -> SnapshotLimits:
     try:
-        project = await run.cluster.get(ARENA_PROJECT, run.namespace, run.project.name)
+        project = await run.scope.look_up(ARENA_PROJECT, run.project.name)
     except NotFound:
         return SnapshotLimits()
     return snapshot_limits(ArenaProjectSpec.model_validate(project["spec"]).snapshots)

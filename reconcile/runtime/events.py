@@ -4,7 +4,9 @@ Owns the names and the numbers of v1 Events: an equal event is one object with a
 an event never fails the caller: it decides nothing.
 """
 
+import contextlib
 import hashlib
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import structlog
@@ -44,33 +46,26 @@ async def record(cluster: Cluster, obj: Object, event_type: EventKind, reason: s
 async def _write(cluster: Cluster, event: Object) -> bool:
     """Count or create the event; False when another writer was faster."""
     metadata = event["metadata"]
+    namespace, name = metadata["namespace"], metadata["name"]
+    told = (await cluster.list(EVENT, namespace, {INVOLVED_UID_LABEL: metadata["labels"][INVOLVED_UID_LABEL]})).items
+    stored = next((other for other in told if other["metadata"]["name"] == name), None)
     try:
-        stored = await cluster.get(EVENT, metadata["namespace"], metadata["name"])
-    except NotFound:
-        await _make_room(cluster, metadata["namespace"], metadata["labels"][INVOLVED_UID_LABEL])
-        try:
+        if stored is None:
+            await _make_room(cluster, told)
             await cluster.create(event)
-        except AlreadyExists:
-            return False
-        return True
-    patch = {"count": int(stored.get("count", 1)) + 1, "lastTimestamp": event["lastTimestamp"]}
-    try:
-        await cluster.patch(EVENT, metadata["namespace"], metadata["name"], patch, resource_version=stored["metadata"]["resourceVersion"])
-    except (Conflict, NotFound):
+        else:
+            patch = {"count": int(stored.get("count", 1)) + 1, "lastTimestamp": event["lastTimestamp"]}
+            await cluster.patch(EVENT, namespace, name, patch, resource_version=stored["metadata"]["resourceVersion"])
+    except (AlreadyExists, Conflict, NotFound):
         return False
     return True
 
 
-async def _make_room(cluster: Cluster, namespace: str, uid: str) -> None:
-    events = (await cluster.list(EVENT, namespace, {INVOLVED_UID_LABEL: uid})).items
-    surplus = len(events) - MAX_EVENTS_PER_OBJECT + 1
-    if surplus <= 0:
-        return
-    for event in sorted(events, key=_age_order)[:surplus]:
-        try:
-            await cluster.delete(EVENT, namespace, event["metadata"]["name"])
-        except NotFound:
-            continue
+async def _make_room(cluster: Cluster, told: Sequence[Object]) -> None:
+    surplus = len(told) - MAX_EVENTS_PER_OBJECT + 1
+    for event in sorted(told, key=_age_order)[: max(0, surplus)]:
+        with contextlib.suppress(NotFound):
+            await cluster.delete(EVENT, event["metadata"]["namespace"], event["metadata"]["name"])
 
 
 def _age_order(event: Object) -> tuple[str, str]:
