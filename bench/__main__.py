@@ -26,6 +26,7 @@ BENCHES = (
     "snapshot_export",
     "kills",
     "crashes",
+    "cluster_chaos",
     "steady",
     "store",
 )

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from reconcile.cluster.kube import KubeCluster
 from reconcile.cluster.port import CONFIG_MAP, POD, SECRET, Object
-from reconcile.errors import AlreadyExists, NotFound, StoreUnavailable
+from reconcile.errors import AlreadyExists, Gone, NotFound, StoreUnavailable
 from tests.apiserver.control_plane import ControlPlane, free_ports
 from tests.apiserver.kubelet_container import Folders, NotStartable, Process, Runtime, decoded, in_folders, process_of, volumes_of
 from tests.apiserver.kubelet_probe import answers
@@ -327,7 +327,7 @@ async def _patiently(ask: Callable[[], Awaitable[T]]) -> T:
     while True:
         try:
             return await ask()
-        except StoreUnavailable:
+        except (StoreUnavailable, Gone):
             pass
         except HTTPError as error:
             if error.code < HTTPStatus.INTERNAL_SERVER_ERROR:

@@ -1,0 +1,390 @@
+"""Kill -9 of leader, standby, worker, Redis, API server and etcd, by seed, while runs go on a real API server: every run ends, every item counts once.
+
+    python -m bench cluster_chaos [--runs 50] [--seed S] [--at-once 5] [--keep]
+
+Two controllers, a git server, a queue server, etcd, the API server and the real Job controller are processes of this machine; worker pods run under the
+test kubelet. What is killed is started again after a while. Each run's results, sums and status are compared with those of an undisturbed run, and the
+API server's audit log says whether a controller wrote anything while the Lease named another. All choices come from the seed; when a process is hit
+depends on the machine. Exit 1 when a run does not end, an item is lost or counted twice, or two leaders wrote.
+"""
+
+import argparse
+import json
+import random
+import secrets
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+
+import yaml
+
+from bench.accounts import Account, account_of, differences
+from bench.installation import BenchFailed, in_a_folder, kill, wait_for
+from bench.kills import words_of
+from bench.lease_audit import LeaseAudit
+from bench.mock_bundle import ITEMS, bundle
+from engine.queue.processes import command_line
+from reconcile.arena_run import finished
+from reconcile.cluster.port import ARENA_RUN
+from reconcile.kinds.catalog import CATALOG
+from reconcile.kinds.crds import crd
+from tests.apiserver.binary import BinaryMissing, programs
+from tests.apiserver.control_plane import ControlPlane, Extras, kubeconfig, started
+from tests.apiserver.installation import CLAIM, SYSTEM, Installation, Replica, Team
+from tests.apiserver.kubelet import Machine
+from tests.apiserver.kubelet_container import Process, in_folders
+from tests.apiserver.node import Node
+from tests.apiserver.server_fixture import namespace
+
+TEAM, PROJECT = "chaos", "support"
+WORKERS, CONCURRENCY = 3, 1
+LEASE_S = 3.0
+MAX_WORKER_KILLS = 4
+MAX_SLOT_KILLS = 2
+RUN_S = 240.0
+POLL_S = 0.25
+_ROUND = ("leader", "leader", "standby", "worker", "worker", "worker", "queue", "queue", "api-server", "api-server", "etcd")
+"""What is struck, as often as among the others as it stands here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blow:
+    """After a gap, one kind of process; `pick` (0 to 1) chooses among workers, and what was killed stays down for `down_s`."""
+
+    gap_s: float
+    target: str
+    pick: float
+    down_s: float
+
+
+def blows(seed: int) -> Iterator[Blow]:
+    """Yield blows without end, the same for the same seed; each kind comes as often as the round says, in any order."""
+    chance = random.Random(seed)  # noqa: S311 - a repeatable choice
+    bag: list[str] = []
+    while True:
+        bag = bag or chance.sample(_ROUND, len(_ROUND))
+        yield Blow(chance.uniform(0.5, 3.0), bag.pop(), chance.random(), chance.choice((0.0, chance.uniform(0.1, 3.0))))
+
+
+@dataclass(slots=True)
+class Trial:
+    """One run under trial: the kills that fell while it went, and what was wrong with it in the end."""
+
+    job: str
+    began_s: float
+    met: Counter[str] = field(default_factory=Counter)
+    slots: Counter[str] = field(default_factory=Counter)
+    ended_s: float = 0.0
+    run: dict[str, Any] | None = None
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def is_open(self) -> bool:
+        """Say whether it still goes."""
+        return not self.ended_s
+
+    def bears(self, slot: str) -> bool:
+        """Say whether one more worker may be killed: a slot of a run's Job bears three failures, and an item four, by contract."""
+        return self.slots[slot] < MAX_SLOT_KILLS and self.slots.total() < MAX_WORKER_KILLS
+
+
+_NEEDS = {"queue": "", "etcd": "", "api-server": "etcd", "controller": "api-server"}
+"""What is started again, in this order, and what must be up before."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """Something that is to be started."""
+
+    at_s: float
+    target: str
+    start: Callable[[], object]
+
+
+class Cluster:
+    """What is killed and started again: the control plane, the queue server and the controllers, each of which has a user of its own."""
+
+    def __init__(self, plane: ControlPlane, installation: Installation, folder: Path) -> None:
+        self._plane = plane
+        self._installation = installation
+        self._folder = folder
+        self._users = 0
+        self._due: list[_Due] = []
+        self.down: set[str] = set()
+
+    def start_controller(self) -> Replica:
+        """Start a controller that nobody takes for another one: its writes bear its name in the audit log."""
+        self._users += 1
+        name = f"controller-{self._users}"
+        token = self._new_user(name)
+        path = self._folder / f"{name}.kubeconfig"
+        path.write_text(yaml.safe_dump(kubeconfig(self._plane.url, self._plane.ca_file, {"token": token})))
+        return self._installation.start_controller(KUBECONFIG=str(path))
+
+    def strike(self, blow: Blow) -> bool:
+        """Kill what a blow is for, and have it started again; say whether there was anything to kill."""
+        controllers = [replica for replica in self._installation.controllers if replica.is_running]
+        if blow.target in ("leader", "standby"):
+            leader = self._leader()
+            chosen = [each for each in controllers if (each is leader) == (blow.target == "leader")]
+            if leader is None or not chosen:
+                return False
+            chosen[0].kill()
+            self._later(blow, "controller", self.start_controller)
+            return True
+        if blow.target in self.down:
+            return False
+        if blow.target == "queue":
+            self._installation.queue.kill()
+            self._later(blow, "queue", self._installation.queue.start)
+        elif blow.target == "etcd":
+            self._plane.kill("etcd")
+            self._later(blow, "etcd", self._plane.start_etcd)
+        else:
+            self._plane.kill("kube-apiserver")
+            self._later(blow, "api-server", self._plane.start_api_server)
+        return True
+
+    def revive(self, *, everything: bool = False) -> None:
+        """Start what has been down for long enough: an API server needs its etcd, and a controller's new user an API server."""
+        for needed, target in _NEEDS.items():
+            for due in [due for due in self._due if due.target == needed]:
+                if (everything or time.monotonic() >= due.at_s) and target not in self.down:
+                    self._due.remove(due)
+                    due.start()
+                    self.down.discard(due.target)
+
+    def _later(self, blow: Blow, target: str, start: Callable[[], object]) -> None:
+        if target != "controller":
+            self.down.add(target)
+        self._due.append(_Due(time.monotonic() + blow.down_s, target, start))
+
+    def _leader(self) -> Replica | None:
+        try:
+            return self._installation.leader()
+        except OSError:
+            return None
+
+    def _new_user(self, name: str) -> str:
+        binding = {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": SYSTEM}],
+        }
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": SYSTEM}}
+        made = self._plane.kubectl("apply", "-f", "-", text=json.dumps({"apiVersion": "v1", "kind": "List", "items": [account, binding]}))
+        token = self._plane.kubectl("create", "token", name, "-n", SYSTEM, "--duration", "3h")
+        if made.returncode or token.returncode:
+            raise BenchFailed(f"cannot make a user for {name}: {made.stderr}{token.stderr}")
+        return token.stdout.strip()
+
+
+class Campaign:
+    """Runs going, blows falling."""
+
+    def __init__(self, cluster: Cluster, team: Team, node: Path, seed: int, whole: Account) -> None:
+        self._cluster = cluster
+        self._team = team
+        self._node = node
+        self._whole = whole
+        self._blows = blows(seed)
+        self._next = next(self._blows)
+        self._due_s = time.monotonic() + self._next.gap_s
+        self.trials: list[Trial] = []
+        self.fallen: Counter[str] = Counter()
+        self.accounts: list[Account] = []
+
+    def carry_out(self, runs: int, at_once: int) -> None:
+        """Start `runs` runs, `at_once` at a time, and strike until all have ended or are given up."""
+        while len(self.trials) < runs or any(trial.is_open for trial in self.trials):
+            self._strike_if_due()
+            self._cluster.revive()
+            try:
+                self._observe()
+                if len(self.trials) < runs and sum(trial.is_open for trial in self.trials) < at_once:
+                    self._begin()
+            except HTTPError as error:  # an API server without its etcd
+                error.close()
+            except OSError:  # an API server that is away
+                pass
+            time.sleep(max(0.0, min(POLL_S, self._due_s - time.monotonic())))
+
+    def _begin(self) -> None:
+        job = f"c{len(self.trials):03}"
+        create_job(self._team, job)
+        self.trials.append(Trial(job, time.monotonic()))
+
+    def _observe(self) -> None:
+        runs = {run["spec"]["jobRef"]["name"]: run for run in self._team.runs()}
+        for trial in (trial for trial in self.trials if trial.is_open):
+            trial.run = runs.get(trial.job)
+            if trial.run is not None and finished(trial.run):
+                self._close(trial, trial.run)
+            elif time.monotonic() - trial.began_s > RUN_S:
+                trial.ended_s = time.monotonic()
+                trial.problems.append(f"did not end within {RUN_S:.0f} s: {words_of(trial.run)}")
+
+    def _close(self, trial: Trial, run: dict[str, Any]) -> None:
+        trial.ended_s = time.monotonic()
+        account = account_of(run, self._team.volume.run(TEAM, run["metadata"]["name"]))
+        self.accounts.append(account)
+        trial.problems.extend(differences(account, self._whole))
+        print(f"  {trial.job}: {account.phase} after {trial.ended_s - trial.began_s:.1f} s, met {dict(trial.met)}", flush=True)
+        if trial.problems:
+            trial.problems.append(words_of(run))
+
+    def _strike_if_due(self) -> None:
+        if time.monotonic() < self._due_s:
+            return
+        blow, self._next = self._next, next(self._blows)
+        struck = self._strike_worker(blow) if blow.target == "worker" else self._cluster.strike(blow)
+        if struck:
+            self.fallen[blow.target] += 1
+            for trial in self.trials if blow.target != "worker" else ():
+                trial.met[blow.target] += trial.is_open
+        self._due_s = time.monotonic() + self._next.gap_s
+
+    def _strike_worker(self, blow: Blow) -> bool:
+        trials = {trial.run["metadata"]["name"]: trial for trial in self.trials if trial.is_open and trial.run is not None}
+        found = [(pid, run, slot) for pid, run, slot in workers(self._node) if run in trials and trials[run].bears(slot)]
+        if not found:
+            return False
+        pid, run, slot = found[int(blow.pick * len(found))]
+        if not kill(pid, signal.SIGKILL):
+            return False
+        trials[run].slots[slot] += 1
+        trials[run].met["worker"] += 1
+        return True
+
+
+def workers(node: Path) -> list[tuple[int, str, str]]:
+    """Return the worker processes of a node: pid, the run's name, and which of its workers it is."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        pid = int(entry.name)
+        if command_line(pid).split()[-1:] != ["worker"]:
+            continue
+        try:
+            if not (entry / "cwd").readlink().is_relative_to(node):
+                continue
+            variables = dict(line.partition("=")[::2] for line in (entry / "environ").read_text().split("\0"))
+        except OSError:
+            continue
+        found.append((pid, variables.get("ARENA_RUN_NAME", ""), variables.get("JOB_COMPLETION_INDEX", "")))
+    return sorted(found, key=lambda worker: worker[1:])
+
+
+def create_job(team: Team, name: str) -> None:
+    """Create a job, or find it there: an answer may get lost; its first run starts at once."""
+    try:
+        team.job(name, project=PROJECT, workers={"replicas": WORKERS, "concurrency": CONCURRENCY})
+    except HTTPError as error:
+        if error.code != 409:
+            raise
+        error.close()
+
+
+def undisturbed(team: Team) -> Account:
+    """Run the bundle once in peace; return its account.
+
+    Raises:
+        BenchFailed: it does not end with every item passed.
+    """
+    create_job(team, "undisturbed")
+
+    def ended() -> dict[str, Any] | None:
+        return next((run for run in team.objects.list(ARENA_RUN, TEAM) if finished(run)), None)
+
+    run = wait_for(ended, RUN_S, "the undisturbed run did not end")
+    account = account_of(run, team.volume.run(TEAM, run["metadata"]["name"]))
+    if account.phase != "Succeeded" or len(account.counts) != ITEMS or account.double(ITEMS):
+        raise BenchFailed(f"the undisturbed run is not whole: {len(account.counts)} items; {words_of(run)}")
+    return account
+
+
+def report(campaign: Campaign, whole: Account, audit: LeaseAudit, seconds: float) -> bool:
+    """Print the figures; say whether all is well."""
+    trials, accounts = campaign.trials, campaign.accounts
+    lost, double = sum(account.lost(whole) for account in accounts), sum(account.double(ITEMS) for account in accounts)
+    took = sorted(trial.ended_s - trial.began_s for trial in trials)
+    for trial in (trial for trial in trials if trial.problems):
+        print(f"  {trial.job}: {'; '.join(trial.problems)}")
+    intrusions = audit.intrusions()
+    for line in intrusions[:20]:
+        print(f"  {line}")
+    met = ", ".join(f"{kind} {sum(trial.met[kind] > 0 for trial in trials)}" for kind in dict.fromkeys(_ROUND))
+    print(f"kills      {', '.join(f'{campaign.fallen[kind]} {kind}' for kind in dict.fromkeys(_ROUND))}")
+    print(f"runs       {len(trials)} of {ITEMS} items; hit while they went: {met}")
+    print(f"ended      {len(accounts)}, after {took[len(took) // 2]:.1f} s (median), {took[-1]:.1f} s (longest)")
+    print(
+        f"lost       {lost}\ndouble     {double}\nunequal    {sum(bool(trial.problems) for trial in trials)} runs that differ from the undisturbed one"
+    )
+    print(f"leaders    {audit.terms} terms, {audit.writes} writes, {len(intrusions)} while the Lease named another")
+    print(f"time       {seconds:.0f} s")
+    good = len(accounts) == len(trials) and not lost and not double and not intrusions and not any(trial.problems for trial in trials)
+    print(
+        f"{'ok    ' if good else 'MISSED'} every run ends, every item is counted once, no two leaders write (no peer keeps a run over all of these)"
+    )
+    return good
+
+
+def leased(process: Process, home: Path) -> Process:
+    """Run a container with short leases, so that a killed worker's items return while the next blow falls."""
+    return in_folders(replace(process, environment={**process.environment, "ARENA_LEASE_SECONDS": f"{LEASE_S:g}"}), home)
+
+
+def carry_out(folder: Path, options: argparse.Namespace) -> bool:
+    """Do the whole bench in `folder`; say whether all is well."""
+    began = time.monotonic()
+    audit = LeaseAudit(folder)
+    (folder / "plane").mkdir()
+    plane = started(programs(), folder / "plane", Extras(arguments=audit.arguments))
+    installation = Installation(plane, folder)
+    node = Node(plane, folder / "node", claims={CLAIM: installation.content}, machine=Machine(runtime=leased))
+    try:
+        plane.install(*(crd(kind) for kind in CATALOG), namespace(SYSTEM))
+        plane.start_controllers()
+        node.start()
+        installation.queue.start()
+        cluster = Cluster(plane, installation, folder)
+        for replica in (cluster.start_controller(), cluster.start_controller(), installation.start_git_server()):
+            replica.await_ready()
+        team = Team(installation, TEAM, folder)
+        team.push(team.project(PROJECT), bundle())
+        whole = undisturbed(team)
+        campaign = Campaign(cluster, team, folder / "node", options.seed, whole)
+        campaign.carry_out(options.runs, options.at_once)
+        cluster.revive(everything=True)
+        return report(campaign, whole, audit, time.monotonic() - began)
+    finally:
+        installation.stop()
+        node.stop()
+        plane.stop()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the bench; return 1 when its bar is missed."""
+    parser = argparse.ArgumentParser(prog="bench cluster_chaos", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="default: a new one")
+    parser.add_argument("--at-once", type=int, default=5, help="runs at a time (default: 5)")
+    parser.add_argument("--keep", action="store_true", help="keep the folder")
+    options = parser.parse_args(arguments)
+    try:
+        programs()
+    except BinaryMissing as missing:
+        print(f"skipped: {missing}")
+        return 0
+    print(f"seed       {options.seed}", flush=True)
+    return in_a_folder("arena-chaos-", lambda folder: carry_out(folder, options), keep=options.keep)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
