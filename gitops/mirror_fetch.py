@@ -14,14 +14,16 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 from pathlib import Path
 
+import anyio.to_thread
+
 from foundation.crash import crash_point
-from gitops.errors import GitFailed, RemoteCause
+from gitops.errors import GitFailed, RemoteCause, RemoteFailed
 from gitops.mirror_limits import MirrorLimits
 from gitops.processes import STREAM_LIMIT_BYTES, GitCommand, GitProcess, git_process
 from gitops.push_policy import HARMLESS_FAULTS
 from gitops.remote import Remote
 from gitops.remote_connection import Origin
-from gitops.remote_failures import failed, fetch_failure, too_large
+from gitops.remote_failures import failed, fetch_failure, too_full, too_large
 from gitops.remote_listing import Listing
 
 PRUNED = (b"+refs/heads/*:refs/heads/*", b"+refs/tags/*:refs/tags/*")
@@ -48,6 +50,9 @@ async def fetch_refs(
         RemoteFailed: git could not fetch.
         StorageFailed: the volume refused.
     """
+    room = await anyio.to_thread.run_sync(_room, repository, limits)
+    if room <= 0:
+        raise too_full(remote, limits.repository_bytes)
     prune = ["--prune"] if refspecs[: len(PRUNED)] == list(PRUNED) else []
     with _file_of(remote.credentials.ca_certificates) as authority:
         command = GitCommand(
@@ -56,7 +61,7 @@ async def fetch_refs(
             settings=_settings(remote, listing, limits, authority),
             environment={"GIT_ALLOW_PROTOCOL": "https", "GIT_ASKPASS": "", "SSH_ASKPASS": ""},
             memory_bytes=limits.memory_bytes,
-            file_bytes=limits.pack_bytes,
+            file_bytes=room,
             open_files=limits.open_files,
             stderr_bytes=STDERR_BYTES,
             inherited=inherited if authority is None else (*inherited, authority),
@@ -69,16 +74,23 @@ async def fetch_refs(
             words = f"the fetch takes longer than {limits.fetch_s:g} s"
             raise failed(remote, RemoteCause.TIMED_OUT, words, hint="mirror a smaller repository, or let an operator raise the limit") from error
     if status != 0:
-        # index-pack dies at its limit without a word, so the file that it leaves has to say why.
-        failure = too_large(remote) if _is_cut_off(repository, limits.pack_bytes) else fetch_failure(remote, said)
+        failure = _cut_off(repository, remote, limits, room) or fetch_failure(remote, said)
         raise failure from GitFailed("cannot run git 'fetch'", stderr=remote.credentials.redact(said[-4096:]), status=status)
     return Fetched(frozenset((old, new) for old, new in _FORCED.findall(said)))
 
 
-def _is_cut_off(repository: Path, limit_bytes: int) -> bool:
+def _room(repository: Path, limits: MirrorLimits) -> int:
+    """Return how many bytes the next pack may have: the limit of a pack, or what is left for the mirror if that is less."""
+    held = sum(path.stat().st_size for path in (repository / "objects" / "pack").glob("pack-*"))
+    return min(limits.pack_bytes, limits.repository_bytes - held)
+
+
+def _cut_off(repository: Path, remote: Remote, limits: MirrorLimits, room: int) -> RemoteFailed | None:
+    """Say which limit stopped git; None when none did. index-pack dies at its limit without a word, so the file that it leaves has to say why."""
     with contextlib.suppress(FileNotFoundError):
-        return any(path.stat().st_size >= limit_bytes for path in repository.glob("objects/pack/tmp_pack_*"))
-    return False
+        if any(path.stat().st_size >= room for path in repository.glob("objects/pack/tmp_pack_*")):
+            return too_large(remote) if room == limits.pack_bytes else too_full(remote, limits.repository_bytes)
+    return None
 
 
 async def _feed(process: GitProcess, refspecs: Sequence[bytes]) -> int:

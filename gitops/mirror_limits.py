@@ -9,6 +9,7 @@ _MIB = 1 << 20
 class MirrorLimits:
     """Limits of one fetch. Sizes are bytes, times seconds.
 
+    `repository_bytes` is how much a mirror's objects may take altogether: a fetch gets what is left of it, and none begins once nothing is.
     A listing is every branch and tag of the remote: about 70 bytes and a name each. `stall_s` is how long a host may send less than `slowest_bytes_s`.
     """
 
@@ -16,6 +17,7 @@ class MirrorLimits:
     listing_s: float = 30.0
     connect_s: float = 10.0
     pack_bytes: int = 2048 * _MIB
+    repository_bytes: int = 8192 * _MIB
     fetch_s: float = 900.0
     stall_s: int = 60
     slowest_bytes_s: int = 1000

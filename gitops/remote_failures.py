@@ -133,6 +133,13 @@ def too_large(remote: Remote) -> RemoteFailed:
     return failed(remote, RemoteCause.TOO_LARGE, words, hint="mirror a smaller repository, or let an operator raise the limit")
 
 
+def too_full(remote: Remote, limit_bytes: int) -> RemoteFailed:
+    """Return the refusal of a fetch for which the mirror has no room left."""
+    words = f"the mirror would hold more than {limit_bytes / (1 << 20):g} MiB"
+    hint = "delete and create the project, which clones it anew without what no branch reaches, or let an operator raise the limit"
+    return failed(remote, RemoteCause.TOO_LARGE, words, hint=hint)
+
+
 def _seconds(retry_after: str, now: datetime | None) -> float | None:
     """Return the seconds that a Retry-After header asks for (RFC 9110, 10.2.3), at most a day; None when it says nothing that can be read."""
     text = retry_after.strip()

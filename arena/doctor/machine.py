@@ -9,6 +9,8 @@ from arena.doctor.finding import Finding, bad, info, ok
 from arena.doctor.survey import Survey, mebibytes
 from engine.errors import QueueUnavailable
 from engine.queue.embedded import find_server
+from gitops.errors import VolumeUnfit
+from gitops.volume_check import check_volume
 
 MIN_GIT = (2, 39)
 MIN_FREE_BYTES = 1024**3
@@ -22,6 +24,8 @@ def examine_machine(survey: Survey) -> Iterator[Finding]:
     yield _queue_program(survey)
     if survey.state.root.exists():
         yield from _disk(survey)
+    if survey.state.content.exists():
+        yield _locks(survey)
 
 
 def _git() -> Finding:
@@ -52,3 +56,14 @@ def _disk(survey: Survey) -> Iterator[Finding]:
         yield bad(thing, f"only {disk.f_favail} inodes free", "make room: remove small files, or use another file system")
     else:
         yield ok(f"{thing} ({mebibytes(free)} free)")
+
+
+def _locks(survey: Survey) -> Finding:
+    thing = "locks of the content volume"
+    try:
+        check_volume(survey.state.content)
+    except VolumeUnfit as error:
+        return bad(thing, error.message, error.hint)
+    except OSError as error:
+        return bad(thing, f"cannot be tried: {error.strerror or error}", "let this user write to the content volume")
+    return ok(thing)
