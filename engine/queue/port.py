@@ -316,7 +316,7 @@ class RunUsers(Protocol):
         """Make the user of `run`, or set it right. Idempotent; who is connected stays so.
 
         Raises:
-            QueueRefused: the server makes no users for us; `refusal` then says so until it starts again.
+            QueueRefused: the server makes no users for us; `refusal` says so from then on.
         """
 
     async def drop(self, run: RunUID) -> None:

@@ -1,5 +1,6 @@
 """What the queue's store may do to a whole installation while a run goes: fall silent, fill up, drop keys, die, forget its last second."""
 
+import contextlib
 import os
 import random
 import signal
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
 from bench.accounts import account_of
 from engine.items import RunUID
@@ -83,11 +85,16 @@ def die(scene: Scene, run: Mapping[str, Any]) -> None:
     """Die by kill -9, twice. The users of runs die with the store, and the workers come back as the user that is made anew."""
     user = run_user(scene.doomed.server.state.installation(), RunUID(run["metadata"]["uid"]))
     for _ in range(2):
+        scene.doomed.until(lambda: user in clients(scene), "the workers to come as the run's user")
         os.kill(scene.queue_server(), signal.SIGKILL)
         more_lines(scene, run)
-        scene.queue_server()
-        with scene.store() as store:
-            assert user in store.acl_users()
+
+
+def clients(scene: Scene) -> set[str]:
+    """Return the users of the store's clients; none while it does not answer."""
+    with contextlib.suppress(redis.RedisError), scene.store() as store:
+        return {client["user"] for client in store.client_list()}
+    return set()
 
 
 def gone(pid: int) -> bool:
