@@ -68,8 +68,9 @@ class Faculty:
         """Return a tool's answer as the model reads it."""
         return answer
 
-    def settle(self) -> None:
-        """Take effect: the calls of one reply have all been answered."""
+    def settle(self) -> bool:
+        """Take effect: the calls of one reply have all been answered. Say whether somebody else took over, so that what was called is past."""
+        return False
 
     def performer(self) -> Performer | None:
         """Return who answers in the model's place now, None when the model does."""

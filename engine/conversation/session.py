@@ -104,10 +104,10 @@ class Session:
             return None
         return next((found for faculty in self.faculties if (found := faculty.performer()) is not None), None)
 
-    def settle(self) -> None:
-        """Let the calls of a reply take effect."""
-        for faculty in self.faculties:
-            faculty.settle()
+    def settle(self) -> bool:
+        """Let the calls of a reply take effect; say whether somebody else took over."""
+        settled = [faculty.settle() for faculty in self.faculties]
+        return True in settled
 
     def _presented(self, result: ToolResult) -> ToolResult:
         for faculty in self.faculties:

@@ -74,3 +74,7 @@ class TurnLoop:
             )
         self._nudged = True
         return True
+
+    def forget(self) -> None:
+        """Start counting equal calls anew: somebody else took over, to whom they are no repetition."""
+        self._calls.clear()

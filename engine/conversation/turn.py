@@ -49,7 +49,8 @@ class TurnTaker:
                 return
             loop.spend(reply.cost_usd)
             await self._call(reply, loop, turn.interference)
-            self._session.settle()
+            if self._session.settle():
+                loop.forget()
 
     def _place(self, turn: ScriptTurn) -> Place:
         script, transcript = self._session.script, self._transcript

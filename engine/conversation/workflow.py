@@ -70,13 +70,15 @@ class Course:
         self._scheduled = Transition(event, requested, self._open(requested))
         return self._scheduled
 
-    def settle(self) -> None:
-        """Make the scheduled move, if there is one."""
-        if self._scheduled is not None:
-            self.state = self._workflow.states[self._scheduled.target]
-            self._visits[self.state.name] += 1
-            self.entered.append(self.state.name)
-            self._scheduled = None
+    def settle(self) -> bool:
+        """Make the scheduled move; False when there is none."""
+        if self._scheduled is None:
+            return False
+        self.state = self._workflow.states[self._scheduled.target]
+        self._visits[self.state.name] += 1
+        self.entered.append(self.state.name)
+        self._scheduled = None
+        return True
 
     def keep(self, name: str, value: str) -> None:
         """Keep an artifact of this state.

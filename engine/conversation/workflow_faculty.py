@@ -104,9 +104,9 @@ class WorkflowFaculty(Faculty):
         """Return the composition of the state."""
         return self._stages[self._course.state.name].performer
 
-    def settle(self) -> None:
+    def settle(self) -> bool:
         """Hand over: what follows is said in the new state."""
-        self._course.settle()
+        return self._course.settle()
 
     def _move(self, arguments: Mapping[str, Any]) -> dict[str, str]:
         try:

@@ -118,6 +118,13 @@ async def test_a_redirect_says_where_it_leads(hold: Hold) -> None:
     assert result.verdict is Verdict.PASS
 
 
+async def test_a_loop_is_no_repetition(hold: Hold) -> None:
+    """A state that leads to itself may be entered again by equal calls in one turn, as often as its visits allow."""
+    states = STATES | {"front": STATES["front"] | {"on_event": {"More": "front"}, "max_visits": 6, "on_max_visits": "end"}}
+    result = await hold([user("Hi")], {number: move("More") for number in range(1, 7)} | {7: "bye"}, arena=arena(states))
+    assert [state for state, _ in replies(result)] == ["front"] * 6 + ["end"]
+
+
 async def test_artifacts_reach_later_prompts(hold: Hold) -> None:
     """An artifact fills its placeholder in the prompts of states; before it is set it is empty."""
     states = STATES | {"front": STATES["front"] | {"artifacts": {"note": {"mode": "append"}}}}
@@ -182,8 +189,7 @@ def test_a_move_waits_for_its_reply() -> None:
     way = course()
     way.schedule("b")
     assert (way.state.name, way.entered) == ("a", [])
-    way.settle()
-    way.settle()
+    assert (way.settle(), way.settle()) == (True, False)
     assert (way.state.name, way.entered) == ("b", ["b"])
 
 
