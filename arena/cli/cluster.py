@@ -98,7 +98,9 @@ def controller(  # noqa: PLR0913 - one parameter an option
 
     webhook = checked.Webhook(webhook_port, webhook_service, checked.certificate_folder(webhook_certificate)) if webhook_port else None
     chosen = checked.ControllerSettings(
-        _replica(content, installation, pod_namespace, host, probe_port),
+        _replica(content, host, probe_port),
+        installation=checked.installation_name(installation),
+        namespace=pod_namespace,
         redis_url=checked.queue_url(redis_url),
         worker_redis_url=checked.worker_queue_url(worker_redis_url, redis_url),
         queue_secret=checked.secret_value(queue_secret),
@@ -121,8 +123,6 @@ def git_server(  # noqa: PLR0913 - one parameter an option
         Path | None, typer.Option("--token-file", envvar=settings.TOKEN_FILE, show_default="none", help="Tokens beside those of the cluster.")
     ] = None,
     content: Content = CONTENT,
-    installation: Installation = INSTALLATION,
-    pod_namespace: PodNamespace = NAMESPACE,
     host: Host = "",
     probe_port: ProbePort = PROBE_PORT,
     kubeconfig: Kubeconfig = "",
@@ -134,16 +134,16 @@ def git_server(  # noqa: PLR0913 - one parameter an option
     from arena.cluster.connection import access_of  # noqa: PLC0415
     from arena.cluster.git_server import GitServerProcess  # noqa: PLC0415
 
-    chosen = checked.GitServerSettings(_replica(content, installation, pod_namespace, host, probe_port), port, token_file)
+    chosen = checked.GitServerSettings(_replica(content, host, probe_port), port, token_file)
     access = access_of(kubeconfig, context, settings.process_environment())
     configure_logging(log_level)
     _run(GitServerProcess(chosen, access).run())
 
 
-def _replica(content: Path, installation: str, namespace: str, host: str, probe_port: int) -> "Replica":
+def _replica(content: Path, host: str, probe_port: int) -> "Replica":
     from arena.cluster import settings as checked  # noqa: PLC0415
 
-    return checked.Replica(checked.content_folder(content), checked.installation_name(installation), namespace, host, probe_port)
+    return checked.Replica(checked.content_folder(content), host, probe_port)
 
 
 def _run(process: Coroutine[Any, Any, None]) -> None:

@@ -58,10 +58,8 @@ class ControllerProcess:
         self._settings = settings
         self._clock = clock or SystemClock()
         self._cluster = KubeCluster(access, self._clock)
-        self._queue = RedisWorkQueue(settings.redis_url, installation=settings.replica.installation)
-        self._leadership = Leadership(
-            self._cluster, ObjectKey(settings.replica.namespace, f"{settings.replica.installation}-controller"), self._clock
-        )
+        self._queue = RedisWorkQueue(settings.redis_url, installation=settings.installation)
+        self._leadership = Leadership(self._cluster, ObjectKey(settings.namespace, f"{settings.installation}-controller"), self._clock)
         self._content = SharedContent(settings.replica.content, self._clock)
         self._admission = self._admission_server(settings.webhook) if settings.webhook else None
         self._plane: ControlPlane | None = None
@@ -105,7 +103,7 @@ class ControllerProcess:
             mirrors.close()
 
     def _world(self, cluster: Cluster, repositories: Repositories, mirrors: Mirrors, *, by_index: bool) -> RunWorld:
-        settings, installation = self._settings, self._settings.replica.installation
+        settings = self._settings
         return RunWorld(
             repositories,
             Snapshots(repositories.volume, self._clock),
@@ -114,11 +112,11 @@ class ControllerProcess:
             repositories.volume,
             self._queue,
             image=settings.image,
-            installation=installation,
+            installation=settings.installation,
             max_workers=settings.max_workers,
             users=self._queue.users(settings.worker_redis_url),
             shared_queue=settings.queue_secret,
-            pods=ClusterPods(installation, settings.claim, backoff_by_index=by_index),
+            pods=ClusterPods(settings.installation, settings.claim, backoff_by_index=by_index),
         )
 
     async def _counts_failures_by_index(self) -> bool:
@@ -134,9 +132,13 @@ class ControllerProcess:
             "api-server": ApiServerAnswers(self._cluster),
             "queue": QueueAnswers(self._queue),
             "content": self._content.look,
+            "lease": self._sees_the_lease,
             "watches": self._knows_the_store,
         }
         return checks | ({"certificate": self._has_certificate} if self._admission else {})
+
+    async def _sees_the_lease(self) -> str:
+        return self._leadership.trouble
 
     async def _knows_the_store(self) -> str:
         """Say what the leader lacks; a standby needs no memory of the store."""
@@ -155,12 +157,12 @@ class ControllerProcess:
         return faces
 
     def _admission_server(self, webhook: Webhook) -> AdmissionServer:
-        replica = self._settings.replica
+        settings = self._settings
         source: CertificateSource
         if webhook.certificate:
             source = MountedCertificates(webhook.certificate)
         else:
-            secret = ObjectKey(replica.namespace, f"{replica.installation}-webhook")
-            source = SecretCertificates(self._cluster, secret, [f"{webhook.service}.{replica.namespace}.svc"], self._clock)
+            secret = ObjectKey(settings.namespace, f"{settings.installation}-webhook")
+            source = SecretCertificates(self._cluster, secret, [f"{webhook.service}.{settings.namespace}.svc"], self._clock)
         # Not through the fence: a standby answers reviews too, and must be trusted.
-        return AdmissionServer(source, Registration(self._cluster, replica.installation), self._clock, BoundedProtocol)
+        return AdmissionServer(source, Registration(self._cluster, settings.installation), self._clock, BoundedProtocol)

@@ -20,11 +20,9 @@ _QUEUES = ("redis", "rediss", "unix")
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """What every process of an installation is told. `host` "" is every interface; `namespace` is the one that its pod is in."""
+    """What every process of an installation is told. `host` "" is every interface."""
 
     content: Path
-    installation: str
-    namespace: str
     host: str
     probe_port: int
 
@@ -42,11 +40,14 @@ class Webhook:
 class ControllerSettings:
     """What a controller is told. `webhook` None: API servers ask nobody. `max_workers` None: a run gets all that it asks for.
 
+    `namespace` is the one that its pod is in.
     `redis_url` holds our own password: it is never logged and never written anywhere. Workers reach the queue by `worker_redis_url`, each run's as a
     user of its own; where the queue's server makes none, by what the Secret `queue_secret` of the run's namespace says.
     """
 
     replica: Replica
+    installation: str
+    namespace: str
     redis_url: str
     worker_redis_url: str
     queue_secret: SecretValue | None

@@ -59,6 +59,7 @@ class Leadership:
         self._seen: Object = {}
         self._seen_s = clock.monotonic()
         self._renewed_s: float | None = None
+        self._trouble = ""
         self._log = _log.bind(lease=str(lease), identity=self.identity)
 
     def remaining_s(self) -> float:
@@ -66,6 +67,11 @@ class Leadership:
         if self._renewed_s is None:
             return 0.0
         return max(0.0, self._renewed_s + self._times.renew_s - self._clock.monotonic())
+
+    @property
+    def trouble(self) -> str:
+        """Why the last look at the Lease failed, "" when it did not: who cannot read it leads never."""
+        return self._trouble
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Wait until this process leads, then run `lead` to its end; a new call is a new candidacy.
@@ -110,12 +116,14 @@ class Leadership:
         began_s = self._clock.monotonic()
         try:
             stored = await self._read()
+            self._trouble = ""
             if not self._may_take(stored):
                 return False
             await self._write(stored)
         except (Conflict, AlreadyExists):
             return False
         except ClusterError as error:
+            self._trouble = error.message
             self._log.warning("leader.store_failed", purpose=purpose, error=error.message)
             return False
         self._renewed_s = began_s  # the Lease runs from when it was asked for at the earliest

@@ -56,7 +56,7 @@ def test_a_start_without_anybody(arena: Installation, wire: Wire, by_wire: str) 
     arena.queue.kill()
     controller = arena.start_controller(KUBECONFIG=by_wire)
     git_server = arena.start_git_server(KUBECONFIG=by_wire)
-    says(controller, "api-server", "queue")
+    says(controller, "api-server", "queue", "lease")
     says(git_server, "api-server")
     assert controller.is_running
     wire.mend()
@@ -87,7 +87,7 @@ def test_a_leader_that_is_cut_off(arena: Installation, wire: Wire, by_wire: str)
     assert arena.await_leader() is first
     second = arena.start_controller().await_ready()
     wire.cut()
-    says(first, "api-server")
+    says(first, "api-server", "lease")
     assert arena.await_leader(other_than=first) is second
     until(lambda: any(event["event"] == "leader.lost" for event in first.events()), "the first leader to give up")
     wire.mend()
