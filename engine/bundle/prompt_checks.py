@@ -22,7 +22,7 @@ def check_prompts(bundle: Bundle, scenario: Scenario, problems: Problems) -> Non
             found.append(prompt)
             for model in ("", *prompt.model_overrides):
                 _check_template(bundle, scenario, asked, model, problems)
-        elif "pack_file" not in bundle.arena.uses:
+        else:
             hint = did_you_mean(asked.task_type, bundle.prompts, otherwise="the prompts' task types are") or "name a prompt in prompt_configs"
             who = f"of scenario '{scenario.id}'" if asked.place == scenario.location else f"that scenario '{scenario.id}' comes to"
             problems.error(asked.place, f"no prompt has the task_type '{asked.task_type}' {who}", hint)
@@ -52,7 +52,7 @@ def _has_start(bundle: Bundle, scenario: Scenario, problems: Problems) -> bool:
         if state.composition and state.composition not in bundle.arena.compositions:
             hint = did_you_mean(state.composition, bundle.arena.compositions, otherwise="compositions are")
             problems.error(state.location, f"state '{state.name}' names composition '{state.composition}', which the arena does not have", hint)
-    if workflow is None and not scenario.task_type and not own_composition(bundle, scenario) and "pack_file" not in bundle.arena.uses:
+    if workflow is None and not scenario.task_type and not own_composition(bundle, scenario):
         problems.error(scenario.location, f"scenario '{scenario.id}' has no task_type", "task_type names the prompt that the scenario talks to")
         return False
     return True
