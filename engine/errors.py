@@ -34,6 +34,10 @@ class FeatureNotSupported(EngineError):
     """The selected scenarios need what this engine does not do yet; the message names the key, the file and the line."""
 
 
+class CodeNotAllowed(FeatureNotSupported):
+    """The selected scenarios start programs of the bundle, and the operator does not let this project's run; the message names each."""
+
+
 class EngineVersionMismatch(EngineError):
     """A plan was made by another version of the engine, whose results may differ; nothing of it was run."""
 
@@ -50,6 +54,17 @@ class ProviderError(EngineError):
         self.kind = kind
         self.transient = transient
         self.retry_after_s = retry_after_s
+
+
+class ToolsUnavailable(EngineError):
+    """The tools of a server or an agent cannot be listed, so no conversation that may call them can be held; that is never a score.
+
+    `transient` says whether another attempt may find them.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", transient: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.transient = transient
 
 
 class JudgeFailed(EngineError):

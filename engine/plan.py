@@ -22,6 +22,7 @@ from engine.bundle.problems import shown
 from engine.bundle.recordings import EVAL_PROVIDER, recordings_of
 from engine.errors import BundleInvalid, EngineVersionMismatch, MatrixTooLarge, ProviderNotFound
 from engine.items import Item
+from engine.permissions import NO_PERMISSIONS, Permissions
 from engine.provider_specs import mock_server, mock_subject
 from engine.selection import (
     Pool,
@@ -88,7 +89,7 @@ class PlanRequest:
 class WorkerOptions:
     """How workers treat the items; copied into the plan.
 
-    `item_timeout_s` None takes the arena's `defaults.run_timeout`, or 600. `retry_backoff_s` is the first delay. `confidence` is 0 to 1.
+    `permissions` are the operator's. `item_timeout_s` None takes the arena's `defaults.run_timeout`, or 600. `retry_backoff_s` is the first delay. `confidence` is 0 to 1.
     """
 
     item_timeout_s: float | None = None
@@ -97,6 +98,7 @@ class WorkerOptions:
     concurrency: int = 16
     image: str = ""
     confidence: float = 0.95
+    permissions: Permissions = NO_PERMISSIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,7 @@ class Plan:
     concurrency: int
     image: str
     confidence: float
+    permissions: Permissions
     warnings: tuple[str, ...] = field(default=())
 
     @cached_property
@@ -190,6 +193,7 @@ class Plan:
             "concurrency": self.concurrency,
             "image": self.image,
             "confidence": self.confidence,
+            "permissions": self.permissions.to_json(),
             "warnings": list(self.warnings),
         }
 
@@ -214,6 +218,7 @@ class Plan:
             concurrency=content["concurrency"],
             image=content["image"],
             confidence=content["confidence"],
+            permissions=Permissions.from_json(content["permissions"]),
             warnings=tuple(content["warnings"]),
         )
 
@@ -281,6 +286,7 @@ def make_plan(bundle: Bundle, request: PlanRequest, options: WorkerOptions = Wor
         concurrency=options.concurrency,
         image=options.image,
         confidence=options.confidence,
+        permissions=options.permissions,
         warnings=(*idle_excludes(bundle, request.exclude), *warnings),
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from engine.bundle.loader import DEFAULT_ARENA_FILE, read_bundle
 from engine.bundle.model import Bundle
 from engine.bundle.problems import Problem, Severity
-from engine.bundle.supported import needs_of
+from engine.bundle.supported import code_of, needs_of
 from engine.errors import ArenaFileNotFound, EngineError
 from engine.plan import PlanRequest, make_plan
 
@@ -38,7 +38,7 @@ def _plan_problems(bundle: Bundle) -> list[Problem]:
         severity = Severity.NOTE if bundle.evals and not bundle.scenarios else Severity.ERROR
         return [_from_message(bundle, severity, error.message, error.hint)]
     warnings = [_from_message(bundle, Severity.WARNING, warning) for warning in plan.warnings]
-    needs = dict.fromkeys(needs_of(bundle, plan))
+    needs = dict.fromkeys((*needs_of(bundle, plan), *code_of(bundle, plan)))
     return warnings + [Problem(Severity.NOTE, place.file, place.line, what) for place, what in needs]
 
 

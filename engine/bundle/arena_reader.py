@@ -27,7 +27,6 @@ from engine.bundle.fields import (
     record,
     string,
     string_map,
-    strings,
 )
 from engine.bundle.ignored import ARENA, DEFAULTS, JUDGE_DEFAULTS, SELF_PLAY
 from engine.bundle.model import NOWHERE, Judge, Location, SelfPlayRole
@@ -77,6 +76,24 @@ def _memory(document: Document, node: Node, key: str) -> Any:
     return boolean(document, present["enabled"][1], "enabled") if "enabled" in present else True
 
 
+def _mcp_server(document: Document, node: Node, key: str) -> Any:
+    from engine.bundle.service_reader import mcp_server  # noqa: PLC0415 - only arenas that have one need it
+
+    return mcp_server(document, node, key)
+
+
+def _a2a_agent(document: Document, node: Node, key: str) -> Any:
+    from engine.bundle.service_reader import a2a_agent  # noqa: PLC0415 - as above
+
+    return a2a_agent(document, node, key)
+
+
+def _programs(document: Document, node: Node, key: str) -> Any:
+    from engine.bundle.service_reader import commands  # noqa: PLC0415 - as above
+
+    return commands(document, node, key)
+
+
 _FILES = list_of(record(Table("a reference", {"file": file_reference}, required=("file",)), Reference))
 _PROVIDERS = list_of(record(Table("a provider reference", {"file": file_reference, "group": name}, required=("file",)), Reference))
 _PROMPTS = list_of(record(Table("a prompt reference", {"id": name, "file": file_reference, "vars": string_map}, required=("id", "file")), Reference))
@@ -118,50 +135,11 @@ _SELF_PLAY = Table(SELF_PLAY, {"enabled": boolean, "personas": _FILES, "persona_
 _SKILL = Table(
     "a skill", {"dir": file_reference, "path": file_reference, "name": name, "description": string, "instructions": string, "preload": boolean}
 )
-_MCP = Table(
-    "an MCP server",
-    {
-        "name": name,
-        "command": string,
-        "args": strings,
-        "env": string_map,
-        "working_dir": string,
-        "url": string,
-        "headers": string_map,
-        "source": json_value,
-        "scope": one_of("run", "scenario", "session"),
-        "source_args": json_value,
-        "transport": one_of("stdio", "sse", "streamable_http"),
-        "tool_filter": checked(Table("`tool_filter`", {"allowlist": strings, "blocklist": strings})),
-        "timeout_ms": integer(0),
-    },
-    required=("name",),
+_RUNTIME_KEYS = (
+    *("providers", "embedding_providers", "tts_providers", "stt_providers", "inference_providers", "tools", "mcp_servers", "state_store"),
+    *("logging", "hooks", "sandboxes", "selectors", "skills", "tool_selector"),
 )
-_A2A = Table(
-    "an A2A agent",
-    {
-        "name": name,
-        "card": json_object,
-        "responses": json_value,
-        "url": string,
-        "auth": json_object,
-        "headers": string_map,
-        "headers_from_env": strings,
-        "timeout_ms": integer(0),
-        "skill_filter": json_value,
-    },
-    required=("name",),
-)
-_RUNTIME = Table(
-    "`runtime`",
-    dict.fromkeys(
-        (
-            *("providers", "embedding_providers", "tts_providers", "stt_providers", "inference_providers", "tools", "mcp_servers", "state_store"),
-            *("logging", "evals", "hooks", "sandboxes", "selectors", "skills", "tool_selector"),
-        ),
-        json_value,
-    ),
-)
+_RUNTIME = record(Table("`runtime`", {**dict.fromkeys(_RUNTIME_KEYS, json_value), "evals": _programs}), dict, located=False)
 _STATE_STORE = Table("`state_store`", {"type": one_of("memory", "redis", "file"), "redis": json_object, "file": json_object})
 _VOICE = Table("a voice", {"id": name, "provider": name}, required=("id", "provider"))
 
@@ -181,14 +159,14 @@ ARENA_TABLE = Table(
         "skills": list_of(record(_SKILL, SkillReference)),
         "pack_evals": session_evals,
         "globals": record(Table("`globals`", {"conversation_assertions": checks}), dict, located=False),
-        "runtime": checked(_RUNTIME),
+        "runtime": _RUNTIME,
         "workflow": _workflow,
         "compositions": _compositions,
         "memory": _memory,
         "agents": json_value,
         "deploy": json_object,
-        "mcp_servers": list_of(checked(_MCP)),
-        "a2a_agents": list_of(checked(_A2A)),
+        "mcp_servers": list_of(_mcp_server),
+        "a2a_agents": list_of(_a2a_agent),
         "state_store": checked(_STATE_STORE),
         "defaults": record(_DEFAULTS_TABLE, dict, located=False),
         "self_play": record(_SELF_PLAY, dict, located=False),

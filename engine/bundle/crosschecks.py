@@ -35,6 +35,7 @@ def check_bundle(bundle: Bundle, problems: Problems) -> None:
             place, f"evals do not run beside scenarios ({len(bundle.evals)} in the arena), unless they are named", "`arena eval --scenario EVAL`"
         )
     check_overrides(bundle, problems)
+    _check_outside_names(bundle, problems)
     _check_groups(bundle, problems)
     _check_judges(bundle, problems)
     check_judges(bundle, problems)
@@ -111,11 +112,13 @@ def _check_tools(bundle: Bundle, problems: Problems) -> None:
             problems.note(tool.location, f"no prompt allows the tool '{tool.name}'")
         elif tool.mode == "mock":
             _check_mock_tool(tool, problems)
+        else:
+            _check_outside_tool(tool, problems)
 
 
 def _may_come_from_elsewhere(bundle: Bundle, pattern: str) -> bool:
     from_server = "mcp_servers" in bundle.arena.uses and (pattern.startswith("mcp__") or pattern == "*")
-    return from_server or pattern.startswith(IMPLICIT_NAMESPACES) or "pack_file" in bundle.arena.uses
+    return from_server or pattern.startswith(IMPLICIT_NAMESPACES)
 
 
 def _check_mock_tool(tool: Tool, problems: Problems) -> None:
@@ -131,6 +134,33 @@ def _check_mock_tool(tool: Tool, problems: Problems) -> None:
     for key, value in (("http", tool.http), ("exec", tool.exec), ("client", tool.client)):
         if value is not None:
             problems.note(tool.location, f"'{key}' of tool '{tool.name}' has no effect: its mode is mock")
+
+
+def _check_outside_tool(tool: Tool, problems: Problems) -> None:
+    """A tool that answers outside must say how it is called, with schemas and templates that can be read."""
+    from engine.tools.toolbox import tool_problem  # noqa: PLC0415 - as above
+
+    if (key := {"live": "http", "exec": "exec"}.get(tool.mode, "")) and getattr(tool, key) is None:
+        problems.error(tool.location, f"cannot use tool '{tool.name}': its mode is {tool.mode}, and it has no '{key}'")
+    elif fault := tool_problem(tool):
+        problems.error(tool.location, f"cannot use tool '{tool.name}': {fault}")
+
+
+def _check_outside_names(bundle: Bundle, problems: Problems) -> None:
+    """Servers and agents have names of their own, and a server's allowed tool names a server that is there."""
+    for what, named in (("MCP server", bundle.arena.mcp_servers), ("A2A agent", bundle.arena.a2a_agents)):
+        seen: set[str] = set()
+        for each in named:
+            if each.name in seen:
+                problems.error(each.location, f"duplicate {what} '{each.name}'")
+            seen.add(each.name)
+    servers = {server.name for server in bundle.arena.mcp_servers}
+    for prompt in bundle.prompts.values():
+        for pattern in prompt.allowed_tools:
+            server = pattern.removeprefix("mcp__").partition("__")[0]
+            if pattern.startswith("mcp__") and "__" in pattern[5:] and servers and server not in servers:
+                hint = did_you_mean(server, servers, otherwise="servers are")
+                problems.error(prompt.location, f"prompt '{prompt.id}' allows '{pattern}', and there is no MCP server '{server}'", hint)
 
 
 def _check_conditions(scenario: Scenario, problems: Problems) -> None:

@@ -125,7 +125,7 @@ class _Loading:
             return None
         self.files.config_dir = values.get("defaults", NOTHING).get("config_dir", arena.document.directory)
         arena.document.config_dir = self.files.config_dir
-        bundle = self._read_all(arena, values)
+        bundle = self._with_pack(self._read_all(arena, values), values.get("pack_file", ""))
         crosschecks.check_bundle(bundle, self.files.problems)
         return _with_warnings(bundle, self.files.problems)
 
@@ -147,6 +147,13 @@ class _Loading:
             evals=self._named(arena, "eval", values.get("evals", ()), values.get("eval_specs"), _eval_maker(spec)),
         )
 
+    def _with_pack(self, bundle: Bundle, file: str) -> Bundle:
+        if not file:
+            return bundle
+        from engine.bundle.pack_reader import load_pack, with_pack  # noqa: PLC0415 - only arenas that name one need it
+
+        return with_pack(bundle, load_pack(self.files, file, bundle.arena.uses["pack_file"]), self.files.problems)
+
     def _arena_spec(self, arena: Manifest, values: Values) -> ArenaSpec:
         defaults: Mapping[str, Any] = values.get("defaults", NOTHING)
         inline = tuple(Judge(name, spec["provider"], arena.location) for name, spec in values.get("judge_specs", NOTHING).items())
@@ -167,6 +174,10 @@ class _Loading:
             compositions=values.get("compositions", NOTHING),
             skills=self._skills(values.get("skills", ())),
             memory=values.get("memory", False),
+            mcp_servers=values.get("mcp_servers", ()),
+            a2a_agents=values.get("a2a_agents", ()),
+            programs=values.get("runtime", NOTHING).get("evals", NOTHING),
+            runtime=tuple(key for key in values.get("runtime", NOTHING) if key != "evals"),
             uses={key: arena.document.at(node) for key, (node, value) in present.items() if not is_null(value)},
             location=arena.location,
         )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from engine.bundle.contexts import ContextPolicy, SeedMemory
     from engine.bundle.evaluations import EvalDef, Evaluation
     from engine.bundle.prompt_parts import Fragment, ModelOverride
+    from engine.bundle.services import A2aAgent, Command, HttpCall, McpServer
     from engine.bundle.skills import Skill
     from engine.bundle.workflows import Workflow
 
@@ -306,8 +307,8 @@ class Tool:
     mock_result: Json = None
     mock_template: str = ""
     mock_parts: tuple[Part, ...] = ()
-    http: Json = None
-    exec: Json = None
+    http: "HttpCall | None" = None
+    exec: "Command | None" = None
     client: Json = None
     location: Location = NOWHERE
 
@@ -358,7 +359,7 @@ class SelfPlayRole:
 class ArenaSpec:
     """What the arena file says beyond the files it names.
 
-    `config_dir` is relative to the bundle's root; `run_timeout_s` is `defaults.run_timeout` in seconds. `judge_prompt` is judge_defaults.prompt: a prompt's id. `inference` names the provider of each kind of classifier, and the embedder. `uses` holds, for every key of the arena file's spec that is there, its line: the place to name when a key is not supported.
+    `config_dir` is relative to the bundle's root; `run_timeout_s` is `defaults.run_timeout` in seconds. `judge_prompt` is judge_defaults.prompt: a prompt's id. `inference` names the provider of each kind of classifier, and the embedder. `programs` are those of `runtime.evals`, which evaluate; `runtime` names its other keys. `uses` holds, for every key of the arena file's spec that is there, its line: the place to name when a key is not supported.
     """
 
     name: str
@@ -376,6 +377,10 @@ class ArenaSpec:
     compositions: Mapping[str, "Composition"] = field(default_factory=lambda: NOTHING)
     skills: tuple["Skill", ...] = ()
     memory: bool = False
+    mcp_servers: tuple["McpServer", ...] = ()
+    a2a_agents: tuple["A2aAgent", ...] = ()
+    programs: Mapping[str, "Command"] = field(default_factory=lambda: NOTHING)
+    runtime: tuple[str, ...] = ()
     uses: Mapping[str, Location] = field(default_factory=dict)
     location: Location = NOWHERE
 

@@ -102,37 +102,18 @@ def read_prompt(document: Document, node: Node) -> dict[str, Any] | None:
     return {key: value for key, value in values.items() if key not in _NOT_KEPT}
 
 
-_REQUEST = Table(
-    "`request`",
-    {
-        "query_params": strings,
-        "header_params": string_map,
-        "body_mapping": string,
-        "exclude": strings,
-        "static_query": json_object,
-        "static_headers": string_map,
-        "static_body": json_value,
-    },
-)
-_HTTP = Table(
-    "`http`",
-    {
-        "url": name,
-        "method": string,
-        "headers": string_map,
-        "headers_from_env": strings,
-        "timeout_ms": integer(0),
-        "redact": strings,
-        "request": checked(_REQUEST),
-        "response": checked(Table("`response`", {"body_mapping": string})),
-        "multimodal": checked(Table("`multimodal`", {"enabled": boolean, "accept_types": strings})),
-    },
-    required=("url",),
-)
-_EXEC = Table(
-    "`exec`",
-    {"command": name, "args": strings, "env": json_value, "runtime": one_of("exec", "server"), "timeout_ms": integer(0), "sandbox": json_value},
-)
+def _http(document: Document, node: Node, key: str) -> Any:
+    from engine.bundle.service_reader import http_call  # noqa: PLC0415 - only bundles that call services need it
+
+    return http_call(document, node, key)
+
+
+def _exec(document: Document, node: Node, key: str) -> Any:
+    from engine.bundle.service_reader import command  # noqa: PLC0415 - only bundles with programs need it
+
+    return command(document, node, key)
+
+
 _CONSENT = Table("`consent`", {"required": boolean, "message": string, "decline_strategy": one_of("fallback", "error", "retry")})
 _CLIENT = Table("`client`", {"consent": checked(_CONSENT), "timeout_ms": integer(0), "categories": strings, "validate_output": boolean})
 TOOL_TABLE = Table(
@@ -147,8 +128,8 @@ TOOL_TABLE = Table(
         "mock_result": json_value,
         "mock_template": string,
         "mock_parts": list_of(part),
-        "http": checked(_HTTP),
-        "exec": checked(_EXEC),
+        "http": _http,
+        "exec": _exec,
         "client": checked(_CLIENT),
     },
     required=("description", "input_schema"),

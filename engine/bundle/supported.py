@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from engine.bundle.judge_names import asking_of, judges_needed
 from engine.bundle.model import Assertion, Bundle, Location, PromptConfig, Scenario, Tool
 from engine.bundle.model_names import model_for, models_needed
-from engine.bundle.outside_names import servers_needed
+from engine.bundle.outside_names import programs_needed, servers_needed
 from engine.bundle.problems import MAX_REPORTED
 from engine.bundle.scenario_prompts import prompts_of
-from engine.errors import FeatureNotSupported
+from engine.errors import CodeNotAllowed, FeatureNotSupported
 
 if TYPE_CHECKING:
     from engine.plan import Plan
@@ -24,7 +24,8 @@ Need = tuple[Location, str]
 SUPPORTED_PROVIDERS = ("mock", "replay")
 
 _ARENA_KEYS: Mapping[str, str] = {
-    "pack_file": "compiled packs are",
+    "skills of its pack": "skills of a compiled pack are",
+    "agents of its pack": "agents of a compiled pack are",
 }
 """Arena keys that change every scenario of the arena."""
 
@@ -34,14 +35,28 @@ def check_supported(bundle: Bundle, plan: "Plan") -> None:
 
     Raises:
         FeatureNotSupported: the message has a line, `file:line: …`, for each of the first 20 needs.
+        CodeNotAllowed: it needs programs of the bundle, which the operator does not let run.
     """
-    needs = list(dict.fromkeys(needs_of(bundle, plan)))
-    if not needs:
-        return
-    lines = [f"{place}: {what}" for place, what in needs[:MAX_REPORTED]]
-    if len(needs) > MAX_REPORTED:
-        lines.append(f"and {len(needs) - MAX_REPORTED} more")
-    raise FeatureNotSupported("\n".join(lines), hint="choose other scenarios or providers of the bundle")
+    if needs := _listed(needs_of(bundle, plan)):
+        raise FeatureNotSupported(needs, hint="choose other scenarios or providers of the bundle")
+    if not plan.permissions.code and (programs := _listed(code_of(bundle, plan))):
+        hint = "an operator may allow them: `arena up --allow-code NAMESPACE/PROJECT`, or `arena eval --allow-code`"
+        raise CodeNotAllowed(programs, hint=hint)
+
+
+def code_of(bundle: Bundle, plan: "Plan") -> Iterator[Need]:
+    """Yield the programs that a plan's scenarios need, each as a sentence that says that none is allowed."""
+    for scenario in (bundle.scenarios[ident] for ident in plan.scenarios if ident in bundle.scenarios):
+        for place, what in programs_needed(bundle, scenario):
+            yield place, f"cannot run scenario '{scenario.id}': {what}, and programs of this bundle are not allowed to run"
+
+
+def _listed(needs: Iterable[Need]) -> str:
+    found = list(dict.fromkeys(needs))
+    lines = [f"{place}: {what}" for place, what in found[:MAX_REPORTED]]
+    if len(found) > MAX_REPORTED:
+        lines.append(f"and {len(found) - MAX_REPORTED} more")
+    return "\n".join(lines)
 
 
 def needs_of(bundle: Bundle, plan: "Plan") -> Iterator[Need]:

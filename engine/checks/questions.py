@@ -1,4 +1,4 @@
-"""What a check has to ask somebody before it knows: a judge, a classifier, an embedding model.
+"""What a check has to ask somebody before it knows: a judge, a classifier, an embedding model, a service, a program.
 
 A check stays a pure function of its evidence: where it cannot tell by itself it returns one of these values, and whoever runs checks gets it
 answered through the `Answers` port. Must not know providers, prompts or retries.
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from engine.checks.evidence import Outcome
+from foundation.patterns import Pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,48 @@ class LikenessQuestion:
     embedder: str = ""
 
 
-Question = JudgeQuestion | LabelQuestion | LikenessQuestion
+@dataclass(frozen=True, slots=True)
+class ServiceQuestion:
+    """A question to a web service: it is sent `shown` as JSON and answers with a score. `${NAME}` in a header is a variable of our environment."""
+
+    url: str
+    method: str
+    headers: Mapping[str, str]
+    shown: Mapping[str, Any]
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class AgentQuestion:
+    """A question to an A2A agent. `${NAME}` in `token` is a variable of our environment."""
+
+    url: str
+    token: str
+    shown: Mapping[str, Any]
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramQuestion:
+    """A question to a program of the arena's `runtime.evals`: it reads `shown` as JSON and writes a score."""
+
+    name: str
+    shown: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolQuestion:
+    """A tool to run at the end: its output must match `success` and must not match `failure`, where they are given."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    timeout_s: float
+    success: Pattern | None = None
+    failure: Pattern | None = None
+
+
+OutsideQuestion = ServiceQuestion | AgentQuestion | ProgramQuestion | ToolQuestion
+Question = JudgeQuestion | LabelQuestion | LikenessQuestion | OutsideQuestion
 
 
 class Answers(Protocol):

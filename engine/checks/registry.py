@@ -58,10 +58,7 @@ ALIASES: Mapping[str, str] = {
 }
 """Other names of check types (promptkit-format.md 3.2). `banned_words` is a type of its own: it matches whole words."""
 
-NOT_BUILT: Mapping[str, str] = {
-    **dict.fromkeys(("rest_eval", "rest_eval_session", "a2a_eval", "a2a_eval_session", "exec"), "checks by an outside service are not built yet"),
-    "tool_exec": "tools that a check runs are not built yet",
-}
+NOT_BUILT: Mapping[str, str] = {}
 """Types that the format knows and this engine does not evaluate yet, each with the reason to give."""
 
 
@@ -79,6 +76,7 @@ def check_types() -> Mapping[str, CheckType]:
         judged,
         length,
         media,
+        outside,
         skills,
         tool_arguments,
         tool_calls,
@@ -88,7 +86,7 @@ def check_types() -> Mapping[str, CheckType]:
     )
 
     text = (content, length, json_content, budget, behaviour, guardrail)
-    families = (*text, judged, classified, tool_calls, tool_arguments, tool_order, tool_results, media, workflow, skills, composition)
+    families = (*text, judged, classified, tool_calls, tool_arguments, tool_order, tool_results, media, workflow, skills, composition, outside)
     return {check.name: check for family in families for check in family.CHECKS}
 
 

@@ -5,12 +5,22 @@ fails has no score either. Must not know which score passes.
 """
 
 import asyncio
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from engine.bundle.model import Bundle
 from engine.bundle.model_names import model_for
 from engine.checks.evidence import Outcome
-from engine.checks.questions import JudgeQuestion, LabelQuestion, LikenessQuestion, Question
+from engine.checks.questions import (
+    AgentQuestion,
+    JudgeQuestion,
+    LabelQuestion,
+    LikenessQuestion,
+    OutsideQuestion,
+    ProgramQuestion,
+    Question,
+    ServiceQuestion,
+    ToolQuestion,
+)
 from engine.errors import EngineError, JudgeFailed, ProviderError
 from engine.items import Usage
 from engine.judging.briefs import Brief, make_brief, pointers, reminder
@@ -22,6 +32,11 @@ from engine.judging.verdicts import SCHEMA, Verdict, read_verdict
 from engine.providers.messages import Message
 from engine.providers.port import Provider, Reply, Request, Sampling, Script
 from foundation.clock import Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from engine.tools.outside import Outside
 
 MAX_ATTEMPTS = 3
 """How often a judge is asked one question: again when it gave no verdict, or was out for a moment."""
@@ -54,10 +69,11 @@ class Judges(Protocol):
 class Bench:
     """Answers questions, many at once. Nothing in it changes after it is built."""
 
-    def __init__(self, bundle: Bundle, judges: Judges, clock: Clock) -> None:
+    def __init__(self, bundle: Bundle, judges: Judges, clock: Clock, outside: "Callable[[], Outside] | None" = None) -> None:
         self._bundle = bundle
         self._judges = judges
         self._clock = clock
+        self._outside = outside
         self._providers = {judge.name: judge.provider for judge in bundle.arena.judges}
 
     async def answer(self, question: Question, ledger: Ledger) -> Outcome:
@@ -77,6 +93,15 @@ class Bench:
             case LikenessQuestion():
                 name = model_for(self._bundle, "embedder", question.embedder)
                 return await likeness_outcome(question, self._judges.inference(name)) if name else _nobody("embedding model")
+            case ServiceQuestion() | AgentQuestion() | ProgramQuestion() | ToolQuestion():
+                return await self._ask_outside(question)
+
+    async def _ask_outside(self, question: OutsideQuestion) -> Outcome:
+        from engine.judging.outside import ask_outside  # noqa: PLC0415 - only checks that ask somebody outside need it
+
+        if self._outside is None:
+            raise ValueError("nobody outside can be asked here")
+        return await ask_outside(question, self._bundle, self._outside(), self._clock)
 
     async def _hear(self, question: JudgeQuestion, ledger: Ledger) -> Outcome:
         names = question.judges or tuple(self._providers)

@@ -6,7 +6,7 @@ an exception.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from engine.bundle.model import Tool
@@ -25,7 +25,7 @@ _NO_RESULT: Mapping[str, str] = {"result": "mock response"}
 
 
 def tool_problem(tool: Tool) -> str:
-    """Return what is wrong with a tool that this engine would answer itself, "" when nothing is: its schemas, its template.
+    """Return what is wrong with a tool, "" when nothing is: its schemas, its templates.
 
     Whether its `mode` is built is not judged here.
     """
@@ -33,11 +33,21 @@ def tool_problem(tool: Tool) -> str:
         fault = check_schema(schema) if schema else ""
         if fault:
             return f"'{key}' is not a JSON Schema: {fault}"
-    try:
-        parse_template(tool.mock_template)
-    except TemplateRefused as error:
-        return f"'mock_template': {error}"
+    for key, source in _templates(tool):
+        try:
+            parse_template(source)
+        except TemplateRefused as error:
+            return f"'{key}': {error}"
     return ""
+
+
+def _templates(tool: Tool) -> Iterator[tuple[str, str]]:
+    if tool.mode != "live" or tool.http is None:
+        yield "mock_template", tool.mock_template
+        return
+    yield "http.url", tool.http.url
+    yield from ((f"http.headers.{header}", value) for header, value in tool.http.headers.items())
+    yield from ((f"http.request.header_params.{header}", value) for header, value in tool.http.header_params.items())
 
 
 def result_problem(tool: Tool) -> str:
@@ -82,7 +92,7 @@ class MockTool:
         if self._answer is None:
             if fault := self.fixed_problem():
                 raise CallFailed("execution", fault)
-            self._answer = _shortened(_as_text(self._static))
+            self._answer = shortened(_as_text(self._static))
         return self._answer
 
     def fixed_problem(self) -> str:
@@ -101,7 +111,7 @@ class MockTool:
             value = {"result": text}
             text = json_text(value)
         self._judge(value)
-        return _shortened(value if isinstance(value, str) else text)
+        return shortened(value if isinstance(value, str) else text)
 
     def _judge(self, value: Any) -> None:
         fault = self._output.fault(value) if self._output else ""
@@ -113,7 +123,8 @@ def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else json_text(value)
 
 
-def _shortened(text: str) -> str:
+def shortened(text: str) -> str:
+    """Return as much of a result as a model reads."""
     encoded = text.encode()
     if len(encoded) <= MAX_RESULT_BYTES:
         return text

@@ -1,0 +1,62 @@
+"""What of a bundle leads outside of it: which of its tools, servers and agents conversations may come to call.
+
+Owns that rule, for whoever connects and for whoever refuses. Must not know how anything is reached.
+"""
+
+from collections.abc import Iterator
+
+from engine.bundle.model import Bundle, Location, Scenario
+from engine.bundle.scenario_prompts import compositions_of, prompts_of
+from engine.bundle.services import McpServer
+
+MCP_PREFIX, AGENT_PREFIX = "mcp__", "a2a__"
+PROGRAM_CHECK = "exec"
+
+
+def servers_needed(bundle: Bundle, scenario: Scenario) -> list[McpServer]:
+    """Return the MCP servers of which a scenario's prompts allow a tool: a server that nobody may call is not started."""
+    if not bundle.arena.mcp_servers:
+        return []
+    prompts = (bundle.prompts[asked.task_type] for asked in prompts_of(bundle, scenario) if asked.task_type in bundle.prompts)
+    patterns = [pattern for prompt in prompts for pattern in prompt.allowed_tools]
+    patterns += [step.tool for composition in compositions_of(bundle, scenario) for step in composition.all_steps() if step.tool]
+    return [server for server in bundle.arena.mcp_servers if any(_leads_to(pattern, f"{MCP_PREFIX}{server.name}__") for pattern in patterns)]
+
+
+def reaches_outside(bundle: Bundle) -> bool:
+    """Say whether a conversation may call anything that does not answer from a tool's own file."""
+    own = any(tool.mode in ("live", "exec") for tool in bundle.tools.values())
+    return own or bool(bundle.arena.a2a_agents) or bool(bundle.arena.mcp_servers)
+
+
+def programs_needed(bundle: Bundle, scenario: Scenario) -> Iterator[tuple[Location, str]]:
+    """Yield the programs that a scenario's conversations and checks may start: where each is named, and what it is, with its command."""
+    for server in servers_needed(bundle, scenario):
+        if server.command is not None:
+            yield server.location, f"MCP server '{server.name}' is the {server.where}"
+    for name in _names_called(bundle, scenario):
+        tool = bundle.tools.get(name)
+        if tool is not None and tool.mode == "exec" and tool.exec is not None:
+            yield tool.location, f"tool '{name}' is the command '{tool.exec}'"
+    for check in scenario.checks:
+        program = bundle.arena.programs.get(str(check.params.get("eval"))) if check.check == PROGRAM_CHECK else None
+        if program is not None:
+            yield program.location, f"check '{check.check}' is the command '{program}'"
+
+
+def _names_called(bundle: Bundle, scenario: Scenario) -> Iterator[str]:
+    prompts = [bundle.prompts[asked.task_type] for asked in prompts_of(bundle, scenario) if asked.task_type in bundle.prompts]
+    patterns = [pattern for prompt in prompts for pattern in prompt.allowed_tools or ("*",)]
+    yield from (name for name in bundle.tools if any(_matches(pattern, name) for pattern in patterns))
+    yield from (step.tool for composition in compositions_of(bundle, scenario) for step in composition.all_steps() if step.tool)
+    yield from (str(check.params.get("tool")) for check in scenario.checks if check.check == "tool_exec")
+
+
+def _matches(pattern: str, name: str) -> bool:
+    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
+
+
+def _leads_to(pattern: str, prefix: str) -> bool:
+    if not pattern.endswith("*"):
+        return pattern.startswith(prefix)
+    return pattern[:-1].startswith(prefix) or prefix.startswith(pattern[:-1])

@@ -1,0 +1,130 @@
+"""Everything that the conversations of one bundle may reach outside of it: live tools, programs, MCP servers, agents.
+
+Owns which adapter answers a tool, and that servers and agents are asked for their tools once, before the first conversation that may call them.
+Built only for bundles that reach outside. Must not know conversations.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass, replace
+from typing import Any
+
+from engine.bundle.model import Bundle, Scenario, Tool
+from engine.bundle.outside_names import programs_needed, servers_needed
+from engine.bundle.services import A2aAgent, McpServer
+from engine.errors import ToolsUnavailable
+from engine.permissions import Permissions
+from engine.tools.environment import Environment
+from engine.tools.port import CallableTool
+from engine.tools.processes import Confinement
+from engine.tools.web import Web
+from foundation.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a runner was given to reach outside with: the operator's permissions, and what bundles may see of our environment."""
+
+    permissions: Permissions
+    environment: Environment
+
+
+class Outside:
+    """What one bundle reaches. Shared by its conversations."""
+
+    def __init__(self, bundle: Bundle, surroundings: Surroundings, clock: Clock) -> None:
+        self._bundle = bundle
+        self._clock = clock
+        self.environment = surroundings.environment
+        self.web = Web(surroundings.permissions.addresses)
+        self.confinement = Confinement(bundle.root, surroundings.permissions)
+        self._tools: dict[str, CallableTool] = {}
+        self._found: dict[str, list[Tool] | ToolsUnavailable] = {}
+        self._completed: dict[str, Bundle] = {}
+        self._asking = asyncio.Lock()
+
+    def tool(self, name: str) -> CallableTool | None:
+        """Return the tool of this name that answers outside; None without one."""
+        found = self._tools.get(name)
+        if found is None and name in self._bundle.tools:
+            made = self._make(self._bundle.tools[name])
+            if made is not None:
+                found = self._tools[name] = made
+        return found
+
+    async def complete(self, scenario: Scenario) -> Bundle:
+        """Return the bundle with the tools of the servers and agents that a scenario may call; each is asked for them once.
+
+        Raises:
+            CodeRefused: it may start programs, and they cannot be confined.
+            ToolsUnavailable: one of them cannot be asked. One that may be back later is asked again by the next call.
+        """
+        async with self._asking:
+            bundle = self._completed.get(scenario.id)
+            if bundle is None:
+                if any(programs_needed(self._bundle, scenario)):
+                    await self.confinement.check()
+                tools = await self._discover(scenario)
+                added = {tool.name: tool for tool in tools}
+                bundle = self._completed[scenario.id] = replace(self._bundle, tools={**self._bundle.tools, **added})
+            return bundle
+
+    async def close(self) -> None:
+        """Close what is open. Idempotent."""
+        await self.web.close()
+
+    async def _discover(self, scenario: Scenario) -> list[Tool]:
+        try:
+            async with asyncio.TaskGroup() as group:
+                servers = [group.create_task(self._ask(f"mcp {each.name}", self._server(each))) for each in servers_needed(self._bundle, scenario)]
+                agents = [group.create_task(self._ask(f"a2a {each.name}", self._agent(each))) for each in self._bundle.arena.a2a_agents]
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+        return [tool for task in (*servers, *agents) for tool in task.result()]
+
+    async def _ask(self, who: str, asking: Coroutine[Any, Any, list[Tool]]) -> list[Tool]:
+        known = self._found.get(who)
+        if known is not None:
+            asking.close()
+            if isinstance(known, ToolsUnavailable):
+                raise known
+            return known
+        try:
+            found = self._found[who] = await asking
+        except ToolsUnavailable as error:
+            if not error.transient:
+                self._found[who] = error
+            raise
+        return found
+
+    async def _server(self, server: McpServer) -> list[Tool]:
+        from engine.tools.mcp_tools import McpConnection, McpTool  # noqa: PLC0415 - only bundles with servers need it
+
+        connection = McpConnection(server, self.confinement, self.web, self.environment)
+        tools = await connection.discover()
+        self._tools |= {tool.name: McpTool(tool, connection) for tool in tools}
+        return tools
+
+    async def _agent(self, agent: A2aAgent) -> list[Tool]:
+        from engine.tools.a2a import MockAgentTool, RemoteAgent, RemoteAgentTool, tools_of  # noqa: PLC0415 - only bundles with agents need it
+
+        if agent.card is not None:
+            skills = tools_of(agent, agent.card)
+            self._tools |= {tool.name: MockAgentTool(tool, agent, skill) for tool, skill in skills}
+        else:
+            remote = RemoteAgent(agent, self.web, self.environment, self._clock)
+            card, endpoint = await remote.discover()
+            skills = tools_of(agent, card)
+            self._tools |= {tool.name: RemoteAgentTool(tool, remote, endpoint, skill) for tool, skill in skills}
+        return [tool for tool, _ in skills]
+
+    def _make(self, tool: Tool) -> CallableTool | None:
+        if tool.mode == "live" and tool.http is not None:
+            from engine.tools.http_tool import HttpTool  # noqa: PLC0415 - only bundles with live tools need it
+
+            return HttpTool(tool, tool.http, self.web, self.environment)
+        if tool.mode == "exec" and tool.exec is not None:
+            from engine.tools.exec_tool import ExecTool  # noqa: PLC0415 - only bundles with programs need it
+
+            return ExecTool(tool, tool.exec, self.confinement, self.environment)
+        return None

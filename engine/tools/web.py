@@ -1,0 +1,219 @@
+"""HTTP that a bundle asks for: to public addresses, or those that an operator allows, within limits.
+
+Owns how an address is checked: a name is resolved once, each of its addresses must pass, and the connection goes to one of these; a redirect is a new
+address, of which at most three are followed. Must not know tools or protocols.
+"""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urljoin, urlsplit
+
+from engine.errors import EngineError
+from foundation.addresses import AddressPolicy, resolve
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse, ClientSession
+    from aiohttp.abc import ResolveResult
+
+MAX_REDIRECTS: Final = 3
+MAX_BODY_BYTES: Final = 10 << 20
+DEFAULT_TIMEOUT_S: Final = 30.0
+MAX_CONNECTIONS: Final = 64
+_REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
+_MAX_RESOLVERS: Final = 8
+
+
+class WebError(EngineError):
+    """No answer came: the address is refused, nobody listens there, it took too long, or the answer is too long. The message names the address."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebRequest:
+    """A request. Its headers go to the address's own origin only, never on to where that redirects."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: bytes | None = field(default=None, repr=False)
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    max_bytes: int = MAX_BODY_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class WebAnswer:
+    """An answer, read whole. `content_type` is without parameters, in small letters."""
+
+    status: int
+    reason: str
+    content_type: str
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_good(self) -> bool:
+        """Say whether the status is 200 to 299."""
+        return 200 <= self.status < 300  # noqa: PLR2004 - as HTTP has it
+
+    def text(self) -> str:
+        """Return the body as text; what is not UTF-8 is replaced."""
+        return self.body.decode("utf-8", "replace")
+
+
+class Web:
+    """The connections of one runner, opened at first use. `find` resolves names."""
+
+    def __init__(self, policy: AddressPolicy, find: Callable[[str, int], Sequence[Any]] = resolve) -> None:
+        self._policy = policy
+        self._find = find
+        self._session: ClientSession | None = None
+        self._gate = asyncio.Semaphore(_MAX_RESOLVERS)
+
+    async def fetch(self, request: WebRequest) -> WebAnswer:
+        """Return the answer, whatever its status.
+
+        Raises:
+            WebError: there is none.
+        """
+        import aiohttp  # noqa: PLC0415 - start-up: only bundles that call services need it
+
+        try:
+            async with asyncio.timeout(request.timeout_s), self.open(request) as response:
+                body = await self._read(response, request)
+                kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+                return WebAnswer(response.status, response.reason or "", kind, body, dict(response.headers))
+        except TimeoutError:
+            raise WebError(f"{shown(request.url)} did not answer within {request.timeout_s:g} s") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise WebError(f"{shown(request.url)} cannot be reached: {_cause(error)}") from error
+
+    @asynccontextmanager
+    async def open(self, request: WebRequest) -> AsyncIterator["ClientResponse"]:
+        """Open an answer whose body the caller reads; redirects are followed.
+
+        Raises:
+            WebError: an address is refused.
+            aiohttp.ClientError, OSError, ValueError: nobody answers there.
+        """
+        method, url, headers, body = request.method, request.url, request.headers, request.body
+        for _ in range(MAX_REDIRECTS + 1):
+            async with await self.send(WebRequest(method, url, headers, body)) as response:
+                onward = response.headers.get("Location") if response.status in _REDIRECTS else None
+                if onward is None:
+                    yield response
+                    return
+                target = urljoin(url, onward)
+            if response.status == 303 or (response.status in (301, 302) and method == "POST"):  # noqa: PLR2004 - as browsers and RFC 9110 have it
+                method, body = "GET", None
+            if origin(target) != origin(url):
+                headers = {}
+            url = target
+        raise WebError(f"{shown(request.url)} cannot be reached: it redirects more than {MAX_REDIRECTS} times")
+
+    async def send(self, request: WebRequest) -> "ClientResponse":
+        """Send one request, follow nothing, and return the answer, whose body the caller reads and whom the caller closes. Without a time limit.
+
+        Raises:
+            As `open`.
+        """
+        if problem := self.problem(request.url):
+            raise WebError(f"{shown(request.url)} may not be reached: {problem}", hint="an operator may allow a network: --allow-network CIDR")
+        return await self._connections().request(request.method, request.url, headers=dict(request.headers), data=request.body, allow_redirects=False)
+
+    def problem(self, url: str) -> str:
+        """Return what speaks against an address whatever its name resolves to, "" for nothing."""
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            return "it is not an address of http or https"
+        if parts.username or parts.password:
+            return "it holds a credential"
+        try:
+            address = ip_address(parts.hostname)
+        except ValueError:
+            return ""
+        refused = self._policy.refused(parts.hostname, [address])
+        return "" if refused is None else refused.cause
+
+    async def close(self) -> None:
+        """Close every connection. Idempotent."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def _connections(self) -> "ClientSession":
+        if self._session is None:
+            import aiohttp  # noqa: PLC0415 - as above
+
+            connector = aiohttp.TCPConnector(resolver=_resolver(self.addresses), use_dns_cache=False, limit=MAX_CONNECTIONS)
+            self._session = aiohttp.ClientSession(
+                connector=connector, trust_env=False, cookie_jar=aiohttp.DummyCookieJar(), timeout=aiohttp.ClientTimeout(total=None)
+            )
+        return self._session
+
+    async def addresses(self, host: str, port: int) -> Sequence[Any]:
+        """Return the addresses of a host that may be reached.
+
+        Raises:
+            OSError: there is none, or one of them may not be.
+        """
+        async with self._gate:
+            found = await asyncio.to_thread(self._find, host, port)
+        refused = self._policy.refused(host, found)
+        if refused is not None:
+            raise OSError(f"{refused.cause} (an operator may allow it: --allow-network {refused.network})")
+        return found
+
+    @staticmethod
+    async def _read(response: "ClientResponse", request: WebRequest) -> bytes:
+        found = bytearray()
+        async for chunk in response.content.iter_chunked(1 << 16):
+            found += chunk
+            if len(found) > request.max_bytes:
+                raise WebError(f"{shown(request.url)} answered with more than {request.max_bytes >> 10} KiB")
+        return bytes(found)
+
+
+def origin(url: str) -> tuple[str, str | None, int | None]:
+    """Return scheme, host and port of an address."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def shown(url: str) -> str:
+    """Return an address as a message may show it: without query and credential, where secrets stand."""
+    parts = urlsplit(url)
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
+
+
+def _resolver(find: Callable[[str, int], Any]) -> Any:
+    from aiohttp.abc import AbstractResolver  # noqa: PLC0415 - as above
+
+    class Checked(AbstractResolver):
+        async def resolve(self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET) -> "list[ResolveResult]":
+            del family
+            return [
+                {
+                    "hostname": host,
+                    "host": str(address),
+                    "port": port,
+                    "family": socket.AF_INET if address.version == 4 else socket.AF_INET6,  # noqa: PLR2004 - versions of IP
+                    "proto": 0,
+                    "flags": socket.AI_NUMERICHOST,
+                }
+                for address in await find(host, port)
+            ]
+
+        async def close(self) -> None:
+            """Hold nothing."""
+
+    return Checked()
+
+
+def _cause(error: Exception) -> str:
+    inner = getattr(error, "os_error", None) or error
+    return str(getattr(inner, "strerror", None) or inner).strip() or type(error).__name__
