@@ -10,11 +10,10 @@ import pytest
 from tests.apiserver.control_plane import ControlPlane
 from tests.apiserver.installation import Installation, Replica, Team, installed
 from tests.apiserver.objects import Object
-from tests.apiserver.server_fixture import REAL
 from tests.e2e.bundles import bundle
 from tests.e2e.installation import until
 
-pytestmark = [*REAL, pytest.mark.e2e]
+pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.timeout(300, func_only=True)]
 ITEMS = 40
 UNRELEASED = timedelta(seconds=15)
 """So long a Lease holds that nobody has given back."""

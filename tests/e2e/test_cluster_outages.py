@@ -8,12 +8,11 @@ import pytest
 import yaml
 
 from tests.apiserver.control_plane import ADMIN_TOKEN, ControlPlane, kubeconfig
-from tests.apiserver.installation import Installation, Replica, installed
-from tests.apiserver.server_fixture import REAL
+from tests.apiserver.installation import START_S, Installation, Replica, installed
 from tests.apiserver.wire import Wire
 from tests.e2e.installation import until
 
-pytestmark = [*REAL, pytest.mark.e2e]
+pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.timeout(300, func_only=True)]
 
 
 @pytest.fixture
@@ -47,7 +46,7 @@ def says(replica: Replica, *troubles: str) -> None:
         found = [line.split()[1].rstrip(":") for line in answer.text.splitlines() if line.startswith("[-]")]
         return found == list(troubles) and answer.is_ready == (not troubles) and answer.code != 0
 
-    until(look, f"{replica.name} to say {troubles or 'that it is ready'}")
+    until(look, f"{replica.name} to say {troubles or 'that it is ready'}", deadline_s=START_S)
     assert replica.ask("healthz").is_ready
 
 
@@ -89,7 +88,7 @@ def test_a_leader_that_is_cut_off(arena: Installation, wire: Wire, by_wire: str)
     wire.cut()
     says(first, "api-server", "lease")
     assert arena.await_leader(other_than=first) is second
-    until(lambda: any(event["event"] == "leader.lost" for event in first.events()), "the first leader to give up")
+    until(lambda: any(event["event"] == "leader.lost" for event in first.events()), "the first leader to give up", deadline_s=START_S)
     wire.mend()
     says(first)
     assert arena.leader() is second

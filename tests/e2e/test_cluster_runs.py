@@ -10,11 +10,10 @@ from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, JOB, NAM
 from reconcile.kinds.names import REQUESTED_RUN, WORKSPACE_LABEL
 from tests.apiserver.control_plane import ControlPlane
 from tests.apiserver.installation import Installation, Team, installed
-from tests.apiserver.server_fixture import REAL
 from tests.e2e.bundles import bundle
 from tests.e2e.installation import until
 
-pytestmark = [*REAL, pytest.mark.e2e]
+pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.timeout(300, func_only=True)]
 
 
 @pytest.fixture(scope="module")
