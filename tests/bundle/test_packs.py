@@ -41,7 +41,7 @@ PACK: dict[str, Any] = {
 PROMPT_FILE = "kind: PromptConfig\nmetadata: {name: other}\nspec: {task_type: assistant, system_template: x}\n"
 
 
-def packed(write: Write, pack: Mapping[str, Any] = PACK, arena: str = ARENA, **files: str | None) -> Bundle:
+def packed(write: Write, pack: Mapping[str, Any] = PACK, arena: str = ARENA, files: Mapping[str, str | None] = {}) -> Bundle:
     """Load a bundle whose prompt is in a pack."""
     return load_bundle(write({"config.arena.yaml": arena, "support.pack.json": json.dumps(pack), "prompts/assistant.yaml": None, **files}))
 
@@ -78,7 +78,7 @@ def test_a_workflow_of_a_pack(write: Write) -> None:
     bundle = packed(
         write,
         PACK | {"workflow": workflow},
-        **{"scenarios/hello.yaml": "kind: Scenario\nmetadata: {name: hello}\nspec: {turns: [{role: user, content: hi}]}\n"},
+        files={"scenarios/hello.yaml": "kind: Scenario\nmetadata: {name: hello}\nspec: {turns: [{role: user, content: hi}]}\n"},
     )
     assert bundle.arena.workflow is not None
     arena = ARENA + f"  workflow: {json.dumps(workflow)}\n"
@@ -108,11 +108,11 @@ def test_a_pack_is_read_strictly(write: Write, pack: dict[str, Any], cause: str)
 def test_a_pack_that_is_not_there(write: Write) -> None:
     """It is named where the arena names it."""
     with pytest.raises(BundleInvalid, match=r"config\.arena\.yaml:6: cannot find 'support\.pack\.json'"):
-        packed(write, PACK, ARENA, **{"support.pack.json": None})
+        packed(write, PACK, ARENA, files={"support.pack.json": None})
 
 
 def test_a_task_of_both_is_a_problem(write: Write) -> None:
     """Which of two prompts is meant must not depend on the order of reading."""
     arena = ARENA + "  prompt_configs: [{id: other, file: prompts/other.yaml}]\n"
     with pytest.raises(BundleInvalid, match="duplicate task_type 'assistant'"):
-        packed(write, arena=arena, **{"prompts/other.yaml": PROMPT_FILE})
+        packed(write, arena=arena, files={"prompts/other.yaml": PROMPT_FILE})
