@@ -17,9 +17,10 @@ from typing import Any
 import structlog
 
 from arena.local.processes import Processes, ProcessRecord
-from arena.local.worker_order import OrderRefused, WorkerOrder, read_order
+from arena.local.worker_order import OrderRefused, SecretKey, WorkerOrder, read_order
 from arena.settings import process_environment
 from engine import worker_settings
+from engine.queue.urls import password_of, with_credentials_of
 from foundation.clock import Clock
 from reconcile.cluster.core_kinds import value_in
 from reconcile.cluster.port import JOB, SECRET, Cluster
@@ -161,12 +162,14 @@ class JobRunner:
     async def _start(self, job: dict[str, Any], order: WorkerOrder, record: ProcessRecord) -> ProcessRecord:
         metadata = job["metadata"]
         name = f"{metadata['name']}-{record.index}"
-        try:
-            secrets = await self._secrets(metadata["namespace"], order)
-        except NotFound as error:  # whoever made the Job makes it again
-            _log.warning("worker_waits_for_secret", job=metadata["name"], cause=error.message)
-            return record
-        given = {**self._environment(order), **self._host.environment(), **secrets}
+        given = {**self._environment(order), **self._host.environment()}
+        if order.queue is not None:
+            own = await self._text_of(metadata["namespace"], order.queue)
+            if not password_of(own):  # whoever made the Job makes its Secret again
+                _log.warning("worker_waits_for_secret", job=metadata["name"], secret=order.queue.name)
+                return record
+            # Where the queue is, this machine knows best: it may have moved since the Secret was written.
+            given[worker_settings.REDIS_URL] = with_credentials_of(given[worker_settings.REDIS_URL], own)
         environment = {**process_environment(), **given, worker_settings.WORKER_NAME: name}
         labels = metadata.get("labels", {})
         log = self._host.logs / metadata["namespace"] / labels.get(RUN_LABEL, metadata["name"]) / f"{name}.log"
@@ -180,13 +183,12 @@ class JobRunner:
         mounts = {mount.mount_path: str(self._host.content / mount.sub_path) for mount in order.container.volume_mounts}
         return {entry.name: mounts.get(entry.value, entry.value) for entry in order.container.env if entry.value_from is None}
 
-    async def _secrets(self, namespace: str, order: WorkerOrder) -> dict[str, str]:
-        """Return the variables that are in Secrets, read afresh for each process.
-
-        Raises:
-            NotFound: one is not there.
-        """
-        return {variable: value_in(await self._cluster.get(SECRET, namespace, where.name), where.key) for variable, where in order.secrets.items()}
+    async def _text_of(self, namespace: str, secret: SecretKey) -> str:
+        """Return what a Secret holds under a key, read afresh for each process; "" when there is no such thing."""
+        try:
+            return value_in(await self._cluster.get(SECRET, namespace, secret.name), secret.key)
+        except NotFound:
+            return ""
 
     def _status(self, job: dict[str, Any], order: WorkerOrder, records: list[ProcessRecord]) -> dict[str, Any]:
         uid, limit = job["metadata"]["uid"], order.backoff_limit_per_index

@@ -91,9 +91,9 @@ class WorkerOrder(_Part):
         return self.template.spec.containers[0]
 
     @property
-    def secrets(self) -> dict[str, SecretKey]:
-        """Return the variables whose values are in Secrets."""
-        return {variable.name: variable.value_from.secret_key_ref for variable in self.container.env if variable.value_from}
+    def queue(self) -> SecretKey | None:
+        """Return where the queue's address with the run's credentials is; None: the Job names no place."""
+        return next((variable.value_from.secret_key_ref for variable in self.container.env if variable.value_from), None)
 
 
 def read_order(job: dict[str, Any], command: tuple[str, ...]) -> WorkerOrder:

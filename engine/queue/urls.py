@@ -18,6 +18,11 @@ def with_credentials(url: str, user: str, password: str) -> str:
     return _put_together(url, f"{quote(user, safe='')}:{quote(password, safe='')}@")
 
 
+def with_credentials_of(url: str, other: str) -> str:
+    """Return the address with the credentials that another one has before its host."""
+    return with_credentials(url, unquote(urlsplit(other).username or ""), password_of(other))
+
+
 def password_of(url: str) -> str:
     """Return the password before the host, "" when there is none."""
     return unquote(urlsplit(url).password or "")

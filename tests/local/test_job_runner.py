@@ -32,7 +32,7 @@ class Scene:
         self.folder = folder
         self.cluster = SqliteCluster(folder / "store.db", SystemClock())
         self.processes = Processes(folder / "processes", spare)
-        environment = {"GREETING": "from the host"}
+        environment = {"GREETING": "from the host", "REDIS_URL": "unix:///socket"}
         host = Host(content=folder / "content", logs=folder / "logs", environment=lambda: environment, max_workers=max_workers, command=COMMAND)
         self.runner = JobRunner(self.cluster, self.processes, host, SystemClock())
 
@@ -160,6 +160,7 @@ async def test_process_gets_its_variables_and_paths(scene: Scene) -> None:
         {
             "ARENA_STAND_IN": "0",
             "GREETING": "from the host",
+            "REDIS_URL": "unix:///socket",
             "ARENA_WORKER_NAME": "run-worker-0",
             "ARENA_OUTPUT_PATH": str(scene.folder / "content" / "team/runs/run"),
         }
@@ -170,14 +171,14 @@ def _secret(name: str) -> dict[str, Any]:
     return {"valueFrom": {"secretKeyRef": {"name": name, "key": "url"}}}
 
 
-async def test_process_gets_its_queue_from_a_secret(scene: Scene) -> None:
-    """The queue's address comes from the Secret that the Job names, over the host's own; until that is there, nothing is started, and no failure counts."""
+async def test_process_gets_its_credentials_from_a_secret(scene: Scene) -> None:
+    """The Secret that a Job names gives the credentials, the host says where the queue is; until both are there, nothing starts, and no failure counts."""
     job = await scene.job("0", env=[{"name": "REDIS_URL", **_secret("run-queue")}])
     for _ in range(3):
         await scene.runner.sync()
     assert scene.processes.records(job["metadata"]["uid"]) == []
     metadata = {"name": "run-queue", "namespace": NS}
-    await scene.cluster.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"url": "unix://run:password@/socket"}})
+    await scene.cluster.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"url": "unix://run:password@/old/socket"}})
     status = await scene.ended()
     assert (status["succeeded"], status["failed"], [said["REDIS_URL"] for said in scene.said()]) == (1, 0, ["unix://run:password@/socket"])
 
