@@ -11,22 +11,51 @@ from typing import Any
 from yaml.nodes import MappingNode, Node
 
 from engine.bundle.compositions import Composition, Predicate, Step
-from engine.bundle.fields import INVALID, Table, integer, json_object, json_value, list_of, map_of, name, one_of, read_object, record, string
+from engine.bundle.fields import (
+    INVALID,
+    Table,
+    boolean,
+    integer,
+    json_object,
+    json_value,
+    list_of,
+    map_of,
+    name,
+    one_of,
+    read_object,
+    record,
+    string,
+    strings,
+)
 from engine.bundle.paths import resolve_inside
 from engine.bundle.problems import did_you_mean
 from engine.bundle.resources import find_resource
 from engine.bundle.yamltree import Document, to_json
 
-OPERATORS = ("equals", "not_equals", "contains", "in", "not_in", "exists", "gt", "gte", "lt", "lte")
+OPERATORS = (
+    *("equals", "not_equals", "in", "not_in"),
+    *("less_than", "less_than_or_equals", "greater_than", "greater_than_or_equals"),
+)
 KINDS = ("prompt", "agent", "tool", "branch", "parallel")
 REFERENCE = re.compile(r"\$\{([^{}]*)\}")
 MAX_SCHEMA_BYTES = 1024 * 1024
+MAX_STEPS = 50
+"""Model calls of an agent that names the tool that ends it, and no number."""
 
-_NEEDS = {"prompt": ("prompt_task",), "agent": ("prompt_task",), "tool": ("tool",), "branch": ("predicate", "then"), "parallel": ("branches",)}
-_COMMON = ("id", "kind", "description")
+MIN_BRANCHES = 2
+
+_ID = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\Z")
+_NEEDS = {
+    "prompt": ("prompt_task",),
+    "agent": ("prompt_task", "termination"),
+    "tool": ("tool",),
+    "branch": ("predicate", "then"),
+    "parallel": ("branches", "reduce"),
+}
+_COMMON = ("id", "kind", "description", "depends_on", "modifiers")
 _TAKES = {
     "prompt": ("prompt_task", "input", "output_schema"),
-    "agent": ("prompt_task", "input", "output_schema", "termination"),
+    "agent": ("prompt_task", "input", "output_schema", "termination", "tools"),
     "tool": ("tool", "args", "output_schema"),
     "branch": ("predicate", "then", "else"),
     "parallel": ("branches", "reduce"),
@@ -58,11 +87,13 @@ def _predicate(document: Document, node: Node, key: str) -> Any:
     if len([kind for kind in ("path", "all_of", "any_of", "not") if kind in values]) != 1:
         document.error(node, f"cannot read '{key}': it needs exactly one of path, all_of, any_of and not")
         return INVALID
-    if "path" in values and "value" not in values and values.get("op", "equals") != "exists":
-        document.error(node, f"cannot read '{key}': it has no value to compare with")
+    if "exists" in values and "path" in values and "op" not in values:
+        return Predicate(values["path"], "exists", values["exists"])
+    if "path" in values and ("op" not in values or "value" not in values):
+        document.error(node, f"cannot read '{key}': a path needs op and value, or exists")
         return INVALID
     return Predicate(
-        values.get("path", ""), values.get("op", "equals"), values.get("value"), values.get("all_of", ()), values.get("any_of", ()), values.get("not")
+        values.get("path", ""), values.get("op", ""), values.get("value"), values.get("all_of", ()), values.get("any_of", ()), values.get("not")
     )
 
 
@@ -72,12 +103,16 @@ _PREDICATE = Table(
         "path": name,
         "op": one_of(*OPERATORS),
         "value": json_value,
+        "exists": boolean,
         "all_of": list_of(_predicate),
         "any_of": list_of(_predicate),
         "not": _predicate,
     },
 )
-_REDUCE = record(Table("`reduce`", {"strategy": one_of("barrier"), "into": name}), dict, located=False)
+_REDUCE = record(Table("`reduce`", {"strategy": one_of("append", "replace", "barrier"), "into": name}, required=("into",)), dict, located=False)
+_TERMINATION = record(Table("`termination`", {"max_steps": integer(1), "tool_called": name}), dict, located=False)
+_RETRY = record(Table("`retry`", {"max_attempts": integer(1)}), dict, located=False)
+_MODIFIERS = record(Table("`modifiers`", {"retry": _RETRY, "eval": strings}), dict, located=False)
 
 
 def _step(document: Document, node: Node, key: str) -> Any:
@@ -85,7 +120,12 @@ def _step(document: Document, node: Node, key: str) -> Any:
     values = read_object(document, node, _STEP)
     if values is None or "id" not in values or "kind" not in values:
         return INVALID
-    kind, sound = values["kind"], True
+    kind, sound = values["kind"], bool(_ID.match(values["id"]))
+    if not sound:
+        document.error(node, f"cannot use '{values['id']}' as the id of a step", "letters, digits and '_', no digit first")
+    if kind == "parallel" and "branches" in values and len(values["branches"]) < MIN_BRANCHES:
+        document.error(node, f"step '{values['id']}' runs fewer than {MIN_BRANCHES} steps at once")
+        sound = False
     for needed in _NEEDS[kind]:
         if needed not in values:
             document.error(node, f"step '{values['id']}' of kind {kind} has no '{needed}'")
@@ -93,6 +133,9 @@ def _step(document: Document, node: Node, key: str) -> Any:
     for given in values:
         if given not in _COMMON and given not in _TAKES[kind]:
             document.problems.warning(document.at(node), f"'{given}' of step '{values['id']}' has no effect: its kind is {kind}")
+    modifiers = values.get("modifiers", {})
+    if modifiers.get("eval"):
+        document.problems.warning(document.at(node), f"'eval' of step '{values['id']}' has no effect: session evals see the whole conversation")
     return _built(values, document, node) if sound else INVALID
 
 
@@ -103,14 +146,19 @@ def _built(values: dict[str, Any], document: Document, node: Node) -> Step:
         prompt_task=values.get("prompt_task", ""),
         input=values.get("input", "${input}"),
         output_schema=values.get("output_schema"),
-        max_steps=values.get("termination", {}).get("max_steps", Step.__dataclass_fields__["max_steps"].default),
+        tools=values.get("tools"),
+        max_steps=values.get("termination", {}).get("max_steps", MAX_STEPS),
+        ends_with=values.get("termination", {}).get("tool_called", ""),
         tool=values.get("tool", ""),
         args=values.get("args", {}),
         predicate=values.get("predicate", Predicate()),
         then=values.get("then", ""),
         otherwise=values.get("else", ""),
         branches=values.get("branches", ()),
+        reduce=values.get("reduce", {}).get("strategy", "barrier"),
         reduce_into=values.get("reduce", {}).get("into", ""),
+        depends_on=values.get("depends_on", ()),
+        attempts=values.get("modifiers", {}).get("retry", {}).get("max_attempts", 1),
         location=document.at(node),
     )
 
@@ -124,7 +172,8 @@ _STEP = Table(
         "prompt_task": name,
         "input": json_value,
         "output_schema": _schema,
-        "termination": record(Table("`termination`", {"max_steps": integer(1)}), dict, located=False),
+        "termination": _TERMINATION,
+        "tools": strings,
         "tool": name,
         "args": json_object,
         "predicate": _predicate,
@@ -132,19 +181,34 @@ _STEP = Table(
         "else": name,
         "branches": list_of(_step),
         "reduce": _REDUCE,
+        "depends_on": strings,
+        "modifiers": _MODIFIERS,
     },
     required=("id", "kind"),
 )
 _COMPOSITION = Table(
-    "a composition", {"version": json_value, "description": string, "output": name, "steps": list_of(_step)}, required=("steps", "output")
+    "a composition",
+    {
+        "version": json_value,
+        "description": string,
+        "input_schema": _schema,
+        "output_schema": _schema,
+        "output": name,
+        "steps": list_of(_step),
+        "engine": json_value,
+    },
+    required=("steps",),
 )
 
 
 def _composition(document: Document, node: Node, key: str) -> Any:
     values = read_object(document, node, _COMPOSITION)
-    if values is None or "steps" not in values or "output" not in values:
+    if values is None or not values.get("steps"):
         return INVALID
-    composition = Composition(key.partition(".")[2], values["steps"], values["output"], document.at(node))
+    if "engine" in values:
+        document.problems.note(document.at(node), "'engine' of a composition has no effect: it is for other runtimes")
+    output, schemas = values.get("output", values["steps"][-1].id), (values.get("input_schema"), values.get("output_schema"))
+    composition = Composition(key.partition(".")[2], values["steps"], output, *schemas, document.at(node))
     faults = list(_faults(composition))
     for step, fault, hint in faults:
         document.problems.error(step.location if step else composition.location, fault, hint)
@@ -173,6 +237,9 @@ def _faults(composition: Composition) -> Iterator[tuple[Step | None, str, str]]:
 
 
 def _unordered(step: Step, place: int, places: dict[str, int]) -> Iterator[tuple[Step | None, str, str]]:
+    for earlier in (earlier for inner in (step, *step.branches) for earlier in inner.depends_on):
+        if places.get(earlier, place) >= place:
+            yield step, f"step '{step.id}' depends on '{earlier}', which is no step before it", did_you_mean(earlier, places, otherwise="steps are")
     for target in (step.then, step.otherwise):
         if target and target not in places:
             yield step, f"branch '{step.id}' chooses '{target}', which is no step", did_you_mean(target, places, otherwise="steps are")

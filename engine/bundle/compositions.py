@@ -11,7 +11,7 @@ from engine.bundle.model import NOTHING, NOWHERE, Json, Location
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """A condition over outputs. One of: `path` `op` `value`; all of `every`; any of `some`; not `none`."""
+    """A condition over outputs. One of: `path` `op` `value` (`op` exists: `value` says whether it must be there); all of `every`; any of `some`; not `none`."""
 
     path: str = ""
     op: str = "equals"
@@ -25,8 +25,11 @@ class Predicate:
 class Step:
     """One step. `kind` is prompt, agent, tool, branch or parallel; each kind reads its own fields.
 
-    `input` (a text, or an object that is given as JSON) and the strings in `args` may hold `${input}` and `${step.output…}`. A branch goes to `then` or `otherwise` (step ids); the step that it
-    does not choose is skipped. A parallel step's output is `{reduce_into: {branch id: output}}`, without `reduce_into` the inner object alone.
+    `input` (a text, or an object that is given as JSON) and the strings in `args` may hold `${input}` and `${step.output…}`. An agent is done when it
+    calls no more tools, or calls `ends_with`, within `max_steps` model calls; `tools` narrows what its prompt offers (None: all of it). A branch goes to
+    `then` or `otherwise` (step ids); the step that it does not choose is skipped, unless it is the composition's output. A parallel step's output is
+    `{reduce_into: …}`: by `reduce` an object of all outputs (barrier), a list of them (append) or the last one (replace). A step is tried at most
+    `attempts` times.
     """
 
     id: str
@@ -34,14 +37,19 @@ class Step:
     prompt_task: str = ""
     input: Json = "${input}"
     output_schema: Mapping[str, Json] | None = None
-    max_steps: int = 10
+    tools: tuple[str, ...] | None = None
+    max_steps: int = 50
+    ends_with: str = ""
     tool: str = ""
     args: Mapping[str, Json] = field(default_factory=lambda: NOTHING)
     predicate: Predicate = Predicate()
     then: str = ""
     otherwise: str = ""
     branches: tuple["Step", ...] = ()
+    reduce: str = "barrier"
     reduce_into: str = ""
+    depends_on: tuple[str, ...] = ()
+    attempts: int = 1
     location: Location = NOWHERE
 
 
@@ -52,6 +60,8 @@ class Composition:
     name: str
     steps: tuple[Step, ...]
     output: str
+    input_schema: Mapping[str, Json] | None = None
+    output_schema: Mapping[str, Json] | None = None
     location: Location = NOWHERE
 
     def all_steps(self) -> Iterator[Step]:

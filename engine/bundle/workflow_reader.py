@@ -6,7 +6,7 @@ Owns the tables of a workflow and what must hold inside it. Its prompts and comp
 from dataclasses import replace
 from typing import Any
 
-from yaml.nodes import Node, ScalarNode, SequenceNode
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from engine.bundle.fields import (
     INVALID,
@@ -19,14 +19,13 @@ from engine.bundle.fields import (
     name,
     one_of,
     read_object,
-    record,
     string,
     string_map,
     strings,
 )
 from engine.bundle.problems import did_you_mean
 from engine.bundle.workflows import Artifact, Budget, State, Workflow
-from engine.bundle.yamltree import Document
+from engine.bundle.yamltree import Document, entries
 
 _ARTIFACT = Table("an artifact", {"type": string, "description": string, "mode": one_of("replace", "append")})
 
@@ -85,13 +84,25 @@ def _budget(document: Document, node: Node, key: str) -> Any:
     return Budget(values.get("max_total_visits"), values.get("max_tool_calls"), values.get("max_wall_time_sec"))
 
 
+def _engine(document: Document, node: Node, key: str) -> Any:
+    """Read the budget; what else stands here is for other runtimes."""
+    if not isinstance(node, MappingNode):
+        document.error(node, f"cannot read '{key}': it must be an object")
+        return INVALID
+    present = entries(document, node)
+    for setting, (place, _) in present.items():
+        if setting != "budget":
+            document.problems.warning(document.at(place), f"'{setting}' of a workflow's engine has no effect: only its budget has")
+    return _budget(document, present["budget"][1], "budget") if "budget" in present else Budget()
+
+
 _WORKFLOW = Table(
     "`workflow`",
     {
         "version": json_value,
         "entry": name,
         "states": map_of(lambda document, node, _: _state(document, node)),
-        "engine": record(Table("`engine`", {"budget": _budget}), dict, located=False),
+        "engine": _engine,
     },
     required=("entry", "states"),
 )
@@ -113,7 +124,7 @@ def read_workflow(document: Document, node: Node, key: str) -> Any:
     if values is None or "entry" not in values or "states" not in values:
         return INVALID
     states = {ident: replace(state, name=ident) for ident, state in values["states"].items()}
-    workflow = Workflow(values["entry"], states, values.get("engine", {}).get("budget", Budget()), document.at(node))
+    workflow = Workflow(values["entry"], states, values.get("engine", Budget()), document.at(node))
     return workflow if _check(document, workflow) else INVALID
 
 

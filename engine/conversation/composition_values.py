@@ -24,6 +24,8 @@ def look_up(path: str, outputs: Outputs) -> Any:
     """Return what `input` or `step.output.key.0` names; None when it is not there."""
     step, *keys = path.strip().split(".")
     value = outputs.get(step)
+    if step == "input" and keys and isinstance(value, str):
+        value = parse_output(value)
     for key in keys[1:] if keys[:1] == ["output"] else keys:
         if isinstance(value, Mapping):
             value = value.get(key)
@@ -70,12 +72,6 @@ def _equal(found: Any, value: Any) -> bool:
     return isinstance(found, bool) == isinstance(value, bool) and bool(found == value)
 
 
-def _contains(found: Any, value: Any) -> bool:
-    if isinstance(found, str):
-        return isinstance(value, str) and value in found
-    return isinstance(found, list | dict) and value in found
-
-
 def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     def apply(found: Any, value: Any) -> bool:
         numbers = all(isinstance(side, int | float) and not isinstance(side, bool) for side in (found, value))
@@ -88,12 +84,11 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
 _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "equals": _equal,
     "not_equals": lambda found, value: not _equal(found, value),
-    "contains": _contains,
     "in": lambda found, value: isinstance(value, list) and any(_equal(found, entry) for entry in value),
     "not_in": lambda found, value: not (isinstance(value, list) and any(_equal(found, entry) for entry in value)),
     "exists": lambda found, value: (found is not None) == (value is not False),
-    "gt": _ordered(lambda found, value: bool(found > value)),
-    "gte": _ordered(lambda found, value: bool(found >= value)),
-    "lt": _ordered(lambda found, value: bool(found < value)),
-    "lte": _ordered(lambda found, value: bool(found <= value)),
+    "greater_than": _ordered(lambda found, value: bool(found > value)),
+    "greater_than_or_equals": _ordered(lambda found, value: bool(found >= value)),
+    "less_than": _ordered(lambda found, value: bool(found < value)),
+    "less_than_or_equals": _ordered(lambda found, value: bool(found <= value)),
 }

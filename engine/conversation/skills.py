@@ -19,7 +19,7 @@ from engine.tools.port import CallableTool, CallFailed
 from engine.tools.schema import Schema
 from foundation.clock import Clock
 
-ACTIVATE, READ_RESOURCE = "skill__activate", "skill__read_resource"
+ACTIVATE, DEACTIVATE, READ_RESOURCE = "skill__activate", "skill__deactivate", "skill__read_resource"
 MAX_RESOURCE_BYTES = 256 * 1024
 
 _ACTIVATE_SCHEMA = Schema(object_schema({"name": {"type": "string"}}, "name"))
@@ -58,6 +58,7 @@ class SkillsFaculty(Faculty):
         self._activated = {skill.name for skill in skills if skill.preload}
         self._own = (
             OwnTool(ToolSpec(ACTIVATE, "", {}), _ACTIVATE_SCHEMA, self._activate),
+            OwnTool(ToolSpec(DEACTIVATE, "", {}), _ACTIVATE_SCHEMA, self._deactivate),
             OwnTool(_READ, _READ_SCHEMA, self._read),
         )
 
@@ -72,6 +73,8 @@ class SkillsFaculty(Faculty):
         idle = [skill for skill in here if skill.name not in self._activated]
         offers = [_activate_spec(idle)] if idle else []
         active = [skill for skill in here if skill.name in self._activated]
+        if lent := [skill for skill in active if not skill.preload]:
+            offers.append(_deactivate_spec(lent))
         if any(skill.directory for skill in active):
             offers.append(_READ)
         return [*offers, *(tool.spec for skill in active for tool in self._tools[skill.name])]
@@ -101,6 +104,13 @@ class SkillsFaculty(Faculty):
         self._transcript.skills.append(skill.name)
         return skill.instructions
 
+    def _deactivate(self, arguments: Mapping[str, Any]) -> str:
+        skill = self._skill(arguments["name"])
+        if skill.preload or skill.name not in self._activated:
+            raise CallFailed("execution", f"skill '{skill.name}' {'is always active' if skill.preload else 'is not active'}")
+        self._activated.discard(skill.name)
+        return f"skill '{skill.name}' is no longer active"
+
     def _read(self, arguments: Mapping[str, Any]) -> str:
         skill, path = self._skill(arguments["name"]), arguments["path"]
         if skill.name not in self._activated:
@@ -126,3 +136,8 @@ def _activate_spec(skills: Sequence[Skill]) -> ToolSpec:
     lines = "\n".join(f"- {skill.name}: {skill.description}" for skill in skills)
     named = {"name": {"type": "string", "enum": [skill.name for skill in skills]}}
     return ToolSpec(ACTIVATE, f"Take on a skill: returns its instructions. Skills:\n{lines}", object_schema(named, "name"))
+
+
+def _deactivate_spec(skills: Sequence[Skill]) -> ToolSpec:
+    named = {"name": {"type": "string", "enum": [skill.name for skill in skills]}}
+    return ToolSpec(DEACTIVATE, "Lay a skill aside, and the tools that it brought.", object_schema(named, "name"))

@@ -81,6 +81,20 @@ async def test_a_skill_brings_its_tools(hold: Hold, tmp_path: Path) -> None:
     assert after == "found"
 
 
+async def test_a_skill_is_laid_aside(hold: Hold, tmp_path: Path) -> None:
+    """A skill can be deactivated, and its tools go with it; a preloaded one stays."""
+    skill(tmp_path, "s", "---\nname: s\ndescription: d\nallowed-tools: [search]\n---\nSearch.")
+    aside = {"tool_calls": [{"name": "skill__deactivate", "arguments": {"name": "s"}}]}
+    search = {"tool_calls": [{"name": "search", "arguments": {}}]}
+    more = {"tools": {"search": {"mock_result": "found"}, "other": {}}, "prompt": {"allowed_tools": ["other"]}}
+    held = await hold([user()], {1: activate("s"), 2: aside, 3: search, 4: aside, 5: "ok"}, arena={"skills": [{"dir": "s"}]}, **more)
+    _, laid, searched, again = results(held)
+    assert (laid, again) == ("skill 's' is no longer active", "Error: skill 's' is not active")
+    assert searched.startswith("Error: tool 'search' is not offered")
+    kept = await hold([user()], {1: aside, 2: "ok"}, arena={"skills": [{"dir": "s", "preload": True}]}, **more)
+    assert results(kept) == ["Error: skill 's' is always active"]
+
+
 async def test_a_state_filters_skills(hold: Hold, tmp_path: Path) -> None:
     """A state of a workflow may let through the skills of a directory or of a name, or none."""
     skill(tmp_path, "skills/billing/cards")
