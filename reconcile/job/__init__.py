@@ -12,6 +12,7 @@ from gitops.repositories import Repositories
 from reconcile.cluster.port import ARENA_JOB, ResourceKind
 from reconcile.errors import Stalled
 from reconcile.job.history import prune
+from reconcile.job.known_refs import KnownRefs
 from reconcile.job.pushes import PushWatch
 from reconcile.job.runs import JobRuns
 from reconcile.kinds.admission import spec_problems
@@ -35,7 +36,7 @@ class JobReconciler:
     kind: ResourceKind = ARENA_JOB
 
     def __init__(self, repositories: Repositories, volume: ContentVolume, *, in_cluster: bool = False) -> None:
-        self._repositories = repositories
+        self._refs = KnownRefs(repositories)
         self._volume = volume
         self._in_cluster = in_cluster
 
@@ -70,7 +71,7 @@ class JobReconciler:
         if spec.on_push is not None:
             project = ProjectKey(scope.key.namespace, spec.source_ref.name)
             try:
-                await PushWatch(scope, runs, self._repositories, project).look(spec, spec.on_push)
+                await PushWatch(scope, runs, self._refs, project).look(spec, spec.on_push)
             except Stalled as error:
                 return error
         return None

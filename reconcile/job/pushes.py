@@ -11,10 +11,10 @@ from foundation.errors import UnreadableGlob
 from foundation.globs import matches_any
 from gitops.content import ProjectKey
 from gitops.errors import RefNotFound
-from gitops.repositories import Repositories
 from reconcile.arena_run import cause_of
 from reconcile.cluster.port import Object
 from reconcile.errors import Stalled
+from reconcile.job.known_refs import KnownRefs
 from reconcile.job.runs import JobRuns
 from reconcile.job.watched import Watched, WatchedRefs
 from reconcile.kinds.job import ArenaJobSpec, OnPush
@@ -26,10 +26,11 @@ from reconcile.runtime.reconciler import Pass
 class PushWatch:
     """One look at the refs that a job watches."""
 
-    def __init__(self, scope: Pass, runs: JobRuns, repositories: Repositories, project: ProjectKey) -> None:
+    def __init__(self, scope: Pass, runs: JobRuns, refs: KnownRefs, project: ProjectKey) -> None:
         self._scope = scope
         self._runs = runs
-        self._repositories = repositories
+        self._repositories = refs.repositories
+        self._refs = refs
         self._project = project
 
     async def look(self, spec: ArenaJobSpec, on_push: OnPush) -> None:
@@ -39,7 +40,7 @@ class PushWatch:
             Stalled: a glob cannot be read, or more branches match than a job can watch.
         """
         try:
-            watched = await WatchedRefs(self._scope, self._runs, self._repositories, self._project).find(spec, on_push)
+            watched = await WatchedRefs(self._scope, self._runs, self._refs, self._project).find(spec, on_push)
             if watched is None:
                 return
             # A ref that is gone is not among them, so the list is never longer than what is watched.

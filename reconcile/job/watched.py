@@ -9,12 +9,11 @@ from typing import Any
 
 from foundation.globs import matches_any
 from gitops.content import ProjectKey
-from gitops.errors import RefNotFound
 from gitops.refs import ResolvedRef
-from gitops.repositories import Repositories
 from reconcile.arena_run import finished
 from reconcile.cluster.port import ARENA_PROJECT, Object
 from reconcile.errors import NotFound, Stalled
+from reconcile.job.known_refs import KnownRefs
 from reconcile.job.runs import JobRuns
 from reconcile.kinds.job import MAX_WATCHED, ArenaJobSpec, OnPush
 from reconcile.kinds.reasons import JobReason
@@ -35,10 +34,11 @@ class Watched:
 class WatchedRefs:
     """The watched refs of one job, as one pass sees them."""
 
-    def __init__(self, scope: Pass, runs: JobRuns, repositories: Repositories, project: ProjectKey) -> None:
+    def __init__(self, scope: Pass, runs: JobRuns, refs: KnownRefs, project: ProjectKey) -> None:
         self._scope = scope
         self._runs = runs
-        self._repositories = repositories
+        self._repositories = refs.repositories
+        self._refs = refs
         self._project = project
         self._known: dict[str, dict[str, Any]] = {push["ref"]: push for push in scope.status.get("lastPush", [])}
 
@@ -49,7 +49,7 @@ class WatchedRefs:
             Stalled: more branches match than a status can name.
         """
         project = await self._readable_project()
-        if project is None:
+        if project is None or (on_push.branches and not await self._repositories.exists(self._project)):
             return None
         default = f"{BRANCHES}{default_branch(project) or 'main'}"
         own = await self._resolved(spec.ref or default)
@@ -68,14 +68,10 @@ class WatchedRefs:
             project = await self._scope.look_up(ARENA_PROJECT, self._project.name)
         except NotFound:
             return None
-        readable = "deletionTimestamp" not in project["metadata"] and answers(project)
-        return project if readable and await self._repositories.exists(self._project) else None
+        return project if "deletionTimestamp" not in project["metadata"] and answers(project) else None
 
     async def _resolved(self, ref: str) -> ResolvedRef | None:
-        try:
-            return await self._repositories.resolve(self._project, ref)
-        except RefNotFound:
-            return None
+        return await self._refs.resolve(self._scope, self._project, ref)
 
     async def _tips(self, on_push: OnPush) -> dict[str, str]:
         branches = await self._repositories.branches(self._project)

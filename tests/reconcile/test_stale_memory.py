@@ -13,6 +13,7 @@ from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, Labels, 
 from reconcile.cluster.sqlite import SqliteCluster
 from reconcile.control_plane import ControlPlane, Reconcilers
 from reconcile.job import JobReconciler
+from reconcile.job.known_refs import FRESH_S
 from reconcile.keeping import is_final
 from reconcile.kinds.admission import admit, admit_status
 from reconcile.kinds.names import REQUESTED_RUN
@@ -126,6 +127,7 @@ async def test_a_cause_has_one_run_however_far_the_memory_is_behind(behind: Behi
         await behind.look()
         await world.cluster.patch(ARENA_JOB, NAMESPACE, "eval", {"metadata": {"annotations": {REQUESTED_RUN: f"r{number}"}}})
         await world.commit({**BUNDLE, "new.txt": str(number)})
+        await world.clock.advance(FRESH_S + 1)  # nobody has stamped the project
         await behind.hear(*heard)
     await behind.hear(ARENA_JOB, ARENA_RUN)
     await behind.look()
