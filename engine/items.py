@@ -7,7 +7,7 @@ An `ItemResult` is one line of results.jsonl, transcript included. A `Record` is
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NewType
+from typing import Any, NamedTuple, NewType
 
 RunUID = NewType("RunUID", str)
 """The uid of an ArenaRun object: queue keys and outputs are scoped by it."""
@@ -71,8 +71,7 @@ class Usage:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class CheckResult:
+class CheckResult(NamedTuple):
     """The outcome of one check.
 
     `turn` is the 0-based index of the scripted turn, None for the conversation's checks; `score` is 0 to 1, None when the check has none;

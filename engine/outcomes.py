@@ -5,9 +5,8 @@ Must not know what else a record holds.
 
 import string
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.items import Scope
 
@@ -28,8 +27,7 @@ class Outcome(StrEnum):
     SKIPPED = "s"
 
 
-@dataclass(frozen=True, slots=True)
-class CheckOutcome:
+class CheckOutcome(NamedTuple):
     """One check's outcome. Scope, turn and `ordinal` (from 0 within scope and turn) identify the check within its scenario; its type alone does not.
 
     `tolerance` is as in `CheckResult`.

@@ -318,7 +318,7 @@ def _smaller(record: Record) -> Iterator[Record]:
         kept = len(record.failed) // 2
         record = replace(record, failed=record.failed[:kept], failed_cut=record.failed_cut + len(record.failed) - kept)
         yield record
-    record = replace(record, outcomes=tuple(replace(outcome, name="") for outcome in record.outcomes))
+    record = replace(record, outcomes=tuple(outcome._replace(name="") for outcome in record.outcomes))
     yield record
     while record.outcomes:
         kept = len(record.outcomes) // 2
