@@ -81,15 +81,15 @@ class Course:
         return True
 
     def keep(self, name: str, value: str) -> None:
-        """Keep an artifact of this state.
+        """Keep an artifact, as this state declares it, else as any other does.
 
         Raises:
-            MoveRefused: the state declares none of this name, or it grows beyond all bounds.
+            MoveRefused: no state declares one of this name, or it grows beyond all bounds.
         """
-        artifact = next((entry for entry in self.state.artifacts if entry.name == name), None)
+        declared = {entry.name: entry for state in (*self._workflow.states.values(), self.state) for entry in state.artifacts}
+        artifact = declared.get(name)
         if artifact is None:
-            known = ", ".join(entry.name for entry in self.state.artifacts) or "none"
-            raise MoveRefused(f"state '{self.state.name}' has no artifact '{name}'; artifacts are: {known}")
+            raise MoveRefused(f"the workflow has no artifact '{name}'; artifacts are: {', '.join(declared) or 'none'}")
         kept = self._with(artifact, value)
         if len(kept) > MAX_ARTIFACT_CHARACTERS:
             raise MoveRefused(f"artifact '{name}' would be longer than {MAX_ARTIFACT_CHARACTERS:,} characters")
