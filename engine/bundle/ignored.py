@@ -19,6 +19,8 @@ VARIABLE = "a variable"
 SELF_PLAY = "`self_play`"
 JUDGE_DEFAULTS = "`judge_defaults`"
 RELEVANCE = "`relevance`"
+PERSONA = "a persona's spec"
+STYLE = "`style`"
 
 _NEVER_READ = "the format's reference engine never reads it either"
 
@@ -53,6 +55,9 @@ NOTED: Mapping[tuple[str, str], str] = {
     (SCENARIO, "labels"): "results do not carry labels yet",
     (VARIABLE, "validation"): "values are not validated",
     (VARIABLE, "binding"): "it is for platforms that fill variables themselves",
+    (PERSONA, "voice"): "it is about live audio",
+    (STYLE, "expressive"): "it is about live audio",
+    (STYLE, "characterization_rubric"): "no check judges how a simulated user keeps to its character",
     (RELEVANCE, "always_keep_system_role"): "a system prompt is always sent",
     (RELEVANCE, "cache_embeddings"): "the embeddings of a conversation are kept as long as it lasts in any case",
     (PROVIDER, "pricing_correct_at"): "it documents the price",

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from engine.bundle.model import NOTHING, Persona, Scenario
 from engine.bundle.variables import render
 
+_NOT_TOLD = ("expressive", "characterization_rubric")
+"""Traits of a style that are for voices and judges."""
+
 REGIONS = {"_uk": "uk", "_au": "au", "_us": "us"}
 """Endings of a persona's id, and the region that each stands for."""
 
@@ -57,4 +60,5 @@ def _unplaced(persona: Persona, template: str) -> str:
         parts.append("Your constraints:\n{{persona_constraints}}")
     told = {"verbosity": "Verbosity", "challenge_level": "Challenge level", "friction_tags": "Friction"}
     lines = [f"{title}: {{{{{key}}}}}" for key, title in told.items() if style.get(key) and key not in template]
+    lines += [f"{trait.replace('_', ' ').capitalize()}: {value}" for trait, value in style.items() if trait not in (*told, *_NOT_TOLD)]
     return "".join(f"\n\n{part}" for part in (*parts, "\n".join(lines)) if part)

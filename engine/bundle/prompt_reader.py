@@ -5,7 +5,7 @@ Owns the tables of these three kinds.
 
 from typing import Any
 
-from yaml.nodes import Node
+from yaml.nodes import MappingNode, Node
 
 from engine.bundle.check_reader import session_evals, validators
 from engine.bundle.fields import (
@@ -25,13 +25,15 @@ from engine.bundle.fields import (
     string,
     string_map,
     strings,
+    word,
 )
-from engine.bundle.ignored import PROMPT, VARIABLE
+from engine.bundle.ignored import PERSONA, PROMPT, STYLE, VARIABLE
 from engine.bundle.model import Variable
+from engine.bundle.problems import nearest
 from engine.bundle.prompt_parts import Fragment, ModelOverride
 from engine.bundle.resources import file_reference
 from engine.bundle.scenario_reader import part, tool_policy
-from engine.bundle.yamltree import Document
+from engine.bundle.yamltree import Document, entries
 
 _VARIABLE = Table(
     VARIABLE,
@@ -145,7 +147,7 @@ def read_tool(document: Document, node: Node) -> dict[str, Any] | None:
 
 
 _STYLE = Table(
-    "`style`",
+    STYLE,
     {
         "verbosity": one_of("short", "medium", "long"),
         "challenge_level": one_of("low", "medium", "high"),
@@ -154,8 +156,17 @@ _STYLE = Table(
         "characterization_rubric": json_value,
     },
 )
+
+
+def _style(document: Document, node: Node, key: str) -> Any:
+    """Read a style. Traits that the format does not know are told to the model like those it knows, unless one is a known one mistyped."""
+    present = entries(document, node) if isinstance(node, MappingNode) else {}
+    traits = {trait: word for trait in present if trait not in _STYLE.keys and not nearest(trait, _STYLE.keys)}
+    return checked(Table(_STYLE.name, {**_STYLE.keys, **traits}))(document, node, key)
+
+
 PERSONA_TABLE = Table(
-    "a persona's spec",
+    PERSONA,
     {
         "id": string,
         "description": string,
@@ -165,7 +176,7 @@ PERSONA_TABLE = Table(
         "optional_vars": string_map,
         "goals": strings,
         "constraints": strings,
-        "style": checked(_STYLE),
+        "style": _style,
         "voice": string,
         "defaults": checked(Table("a persona's defaults", {"temperature": number, "seed": integer()})),
     },

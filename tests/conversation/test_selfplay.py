@@ -178,6 +178,9 @@ def test_tools_are_not_the_users_business() -> None:
             "Hi.\n\nYour goals:\n- x\n\nYour constraints:\n- z\n\nVerbosity: short",
             id="what is not placed stands at the end",
         ),
+        pytest.param(
+            {"system_template": "Hi.", "style": {"formality": "moderate", "expressive": True}}, {}, "Hi.\n\nFormality: moderate", id="other traits"
+        ),
         pytest.param({"system_template": "{{region}} {{friction_tags}} {{domain_hint}} {{user_context}}"}, {}, "us none general user", id="defaults"),
         pytest.param({"id": "ann_uk", "system_template": "{{region}}"}, {}, "uk", id="the region of an id"),
         pytest.param(
@@ -197,6 +200,13 @@ def test_a_persona_without_a_value_is_refused(write: Write) -> None:
     """A placeholder or a required variable of a persona without a value is an error of the bundle."""
     with pytest.raises(BundleInvalid, match=r"'town' of persona 'ann' has no value in scenario 's'.*\n.*'city' of persona"):
         write([play()], {1: "one"}, arena=arena(required_vars=["town"], system_template="In {{city}}"), scenario={"providers": ["m"]})
+
+
+def test_a_style_may_have_traits_of_its_own(write: Write) -> None:
+    """A trait that the format does not know is told to the model; one that is a known one mistyped is an error."""
+    write([play()], {1: "one"}, arena=arena(style={"formality": "moderate", "verbosity": "short"}), scenario={"providers": ["m"]})
+    with pytest.raises(BundleInvalid, match="unknown key 'verbosty' in `style`"):
+        write([play()], {1: "one"}, arena=arena(style={"verbosty": "short"}), scenario={"providers": ["m"]})
 
 
 def test_the_override_leaves_no_user_real(write: Write) -> None:
