@@ -49,7 +49,7 @@ def measure(folder: Path, pushes: int) -> None:
     for what, projects in (("one repository", 1), ("many repositories", MANY)):
         for replicas in range(1, SERVERS + 1):
             rate = rate_of(folder / f"{replicas}-{projects}", replicas, projects=projects, pushes=pushes)
-            spread = f"p50 {rate.p50_s * 1000:.0f} ms, p95 {rate.p95_s * 1000:.0f} ms"
+            spread = f"p50 {rate.p50_s * 1000:.0f} ms, p95 {rate.p95_s * 1000:.0f} ms, {rate.cpu_s * 1000:.0f} ms of the servers' CPU a push"
             print(f"rate       {what:<18} {replicas} replicas: {rate.a_second:5.1f} pushes/s, {rate.overtaken:4.0%} overtaken, {spread}", flush=True)
 
 

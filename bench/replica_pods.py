@@ -18,6 +18,7 @@ from typing import Self
 
 import structlog
 
+from bench.git_servers import Account
 from bench.installation import BenchFailed
 from foundation.clock import SystemClock
 from gitops.content import ContentVolume, ProjectKey
@@ -34,8 +35,8 @@ _FENCE = {"HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROM
 class Pod:
     """One process with all its children in a process namespace; `module` runs in it and prints a line when it is ready."""
 
-    def __init__(self, module: str, root: Path) -> None:
-        self._words = [*_within(), sys.executable, "-m", module, str(root)]
+    def __init__(self, module: str, root: Path, account: Account) -> None:
+        self._words = account.within([*_within(), sys.executable, "-m", module, str(root)])
         self._process: subprocess.Popen[bytes] | None = None
         self.said = ""
 
@@ -65,8 +66,9 @@ class Replicas:
 
     def __init__(self, root: Path, count: int, *, controller: bool) -> None:
         self.root = root
-        self.servers = [Pod("bench.git_servers", root) for _ in range(count)]
-        self.pods = [*self.servers, *([Pod("bench.replica_pods", root)] if controller else [])]
+        self.account = Account()
+        self.servers = [Pod("bench.git_servers", root, self.account) for _ in range(count)]
+        self.pods = [*self.servers, *([Pod("bench.replica_pods", root, self.account)] if controller else [])]
 
     def __enter__(self) -> Self:
         for pod in self.pods:
@@ -76,6 +78,7 @@ class Replicas:
     def __exit__(self, *_: object) -> None:
         for pod in self.pods:
             pod.kill()
+        self.account.close()
 
     def url(self, server: int, project: str) -> str:
         """Return a project's clone URL at one of the servers."""

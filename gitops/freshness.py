@@ -13,7 +13,7 @@ from pathlib import Path
 
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _GONE = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTDIR})
-_IN_A_REPOSITORY = ("", "refs", "refs/heads", "refs/tags", "objects", "objects/pack")
+_LOOKED_UP_BY_NAME = ("", "refs/heads")  # main, packed-refs; what else there is, git and we find by listing directories, which asks too
 
 
 def look_at(directory: Path) -> None:
@@ -24,10 +24,10 @@ def look_at(directory: Path) -> None:
 
 
 def look_at_repository(repository: Path) -> None:
-    """Have a bare repository, its refs and its packs looked up afresh: git, and we, then see what was there when this was called, or later."""
+    """Have a bare repository and its branches looked up afresh: git, and we, then see what was there when this was called, or later."""
     look_at(repository.parent)
-    for name in _IN_A_REPOSITORY:
-        if not _is_open_to_look(repository / name) and not name:
+    for name in _LOOKED_UP_BY_NAME:
+        if not _is_open_to_look(repository / name):
             return
 
 
