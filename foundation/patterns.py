@@ -3,6 +3,8 @@
 A bundle and a spec are not trusted, and Python's own engine can be made to run for ever.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -16,8 +18,23 @@ class Pattern(Protocol):
         ...
 
     def search(self, text: str) -> Any:
-        """Return a match, or None."""
+        """Return a match, or None. Half a surrogate pair, which a model's JSON may hold and UTF-8 has not, matches as a question mark."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """An RE2 pattern that takes any text."""
+
+    pattern: str
+    found: Callable[[str], Any]
+
+    def search(self, text: str) -> Any:
+        """Return a match, or None."""
+        try:
+            return self.found(text)
+        except UnicodeEncodeError:
+            return self.found(text.encode("utf-8", "replace").decode())
 
 
 @lru_cache(maxsize=4096)
@@ -32,8 +49,7 @@ def compile_pattern(pattern: str) -> Pattern:
     options = re2.Options()
     options.log_errors = False
     try:
-        compiled: Pattern = re2.compile(pattern, options)
+        return _Compiled(pattern, re2.compile(pattern, options).search)
     except re2.error as error:
         reason = error.args[0] if error.args else error
         raise ValueError(reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)) from None
-    return compiled

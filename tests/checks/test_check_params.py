@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from engine.checks import ALIASES, idle_check, known_types, unsupported_check, validate_check
-from engine.checks.registry import NOT_BUILT, check_types
+from engine.checks import ALIASES, idle_check, known_types, validate_check
+from engine.checks.registry import check_types
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,6 @@ def test_a_wrong_check_is_described(check: str, params: dict[str, Any], key: str
         pytest.param("guardrail_triggered", {"validator": "length"}, id="validator for validator_type"),
         pytest.param("json_path", {"jmespath_expression": "a", "expected": None}, id="an expected null"),
         pytest.param("contains", {"patterns": ["a"], "message": "because", "min_score": 0.5, "max_score": 1}, id="keys of the wrapper and the entry"),
-        pytest.param("rest_eval", {"anything": 1}, id="a check that is not built keeps its parameters"),
     ],
 )
 def test_what_the_format_allows_is_allowed(check: str, params: dict[str, Any]) -> None:
@@ -74,7 +73,7 @@ def test_what_the_format_allows_is_allowed(check: str, params: dict[str, Any]) -
         pytest.param("max_sentences", {}, True, id="a measurement"),
         pytest.param("outcome_equivalent", {"metric": "tool_calls"}, True, id="nothing to compare with"),
         pytest.param("contains", {"patterns": []}, False, id="a check that can only fail"),
-        pytest.param("rest_eval", {}, False, id="a check that is not built"),
+        pytest.param("rest_eval", {"url": "https://example.com"}, False, id="a service decides"),
     ],
 )
 def test_a_check_that_can_only_pass(check: str, params: dict[str, Any], *, idle: bool) -> None:
@@ -83,11 +82,7 @@ def test_a_check_that_can_only_pass(check: str, params: dict[str, Any], *, idle:
     assert bool(idle_check(check, params)) is idle
 
 
-def test_types_are_built_or_refused_by_reason() -> None:
-    """Every known type is evaluated or has a reason why not, never both; every alias leads to one."""
-    assert not check_types().keys() & NOT_BUILT.keys()
-    assert all(target in check_types() or target in NOT_BUILT for target in ALIASES.values())
-    assert all(unsupported_check(name) for name in NOT_BUILT)
-    assert not any(unsupported_check(name) for name in check_types())
+def test_aliases_lead_to_types() -> None:
+    """Every alias leads to a type that is evaluated."""
+    assert all(target in check_types() for target in ALIASES.values())
     assert "assertion" in known_types()
-    assert unsupported_check("tool_exec") == "tools that a check runs are not built yet"
