@@ -29,6 +29,7 @@ BENCHES = (
     "cluster_chaos",
     "steady",
     "store",
+    "cluster_store",
 )
 """In the order in which they run: `bench/<name>.py` is a module with a main of its own."""
 
