@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from arena.logging import LogLevel, configure_logging
 from bench.cluster_controllers import CLAIM
 from bench.store_objects import NAMESPACE
 from bench.store_plane import Bar, Plane, Sizes, common_bars, kept, timed
@@ -250,6 +251,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--idle-minutes", type=float, default=3.0)
     options = parser.parse_args(arguments)
     sizes = Sizes(options.runs, options.jobs, options.waiting, options.running)
+    configure_logging(LogLevel.ERROR)
     folder = Path(tempfile.mkdtemp(prefix="arena-cluster-store-"))
     try:
         return 0 if asyncio.run(carry_out(folder, sizes, options.idle_minutes)) else 1
