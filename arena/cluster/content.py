@@ -8,6 +8,7 @@ import os
 import secrets
 import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -16,21 +17,27 @@ import structlog
 
 from foundation.clock import Clock
 from gitops.content import ContentVolume
+from gitops.errors import StorageFailed
 from gitops.replica_watch import ReplicaWatch
 from gitops.storage_errors import storage
 from gitops.volume_check import check_volume
+from reconcile.runtime.deadline import within
 
 AGAIN_S: Final = 5.0
+LOOK_S: Final = 10.0
+HUNG_S: Final = 60.0
+"""A volume that has not answered for so long may never answer those who wait for it."""
 
 log = structlog.get_logger(__name__)
 
 
 class SharedContent:
-    """The content volume at `root`. Nothing of it is touched before `fit` returns; `look` is what a probe asks."""
+    """The content volume at `root`. Nothing of it is touched before `fit` returns; `look` is what a probe asks. `touch` tries the volume, blocking."""
 
-    def __init__(self, root: Path, clock: Clock) -> None:
+    def __init__(self, root: Path, clock: Clock, *, touch: Callable[[Path], None] | None = None) -> None:
         self._root = root
         self._clock = clock
+        self._touch = touch or write_a_file
         self._watch = ReplicaWatch(ContentVolume(root), clock, name=socket.gethostname())
         self._fit = asyncio.Event()
         self._trouble = "the content volume has not been looked at yet"
@@ -65,17 +72,37 @@ class SharedContent:
         """
         if not self._fit.is_set():
             return self._trouble
-        return self._watch.problem or await anyio.to_thread.run_sync(self._write, abandon_on_cancel=True)
+        return self._watch.problem or await self._try()
 
-    def _write(self) -> str:
-        """Write a file and remove it. A volume that hangs keeps one thread waiting, not one for each look."""
+    async def hung(self) -> None:
+        """Wait until the volume has not answered for a minute. One that refuses has answered: it may be full, and be emptied by those who work on."""
+        answered_s = self._clock.monotonic()
+        while self._clock.monotonic() - answered_s < HUNG_S:
+            await self._clock.sleep(LOOK_S)
+            try:
+                answer = await within(LOOK_S, self._try(), self._clock)
+            except StorageFailed:
+                answer = ""
+            if answer == "":
+                answered_s = self._clock.monotonic()
+
+    async def _try(self) -> str:
+        return await anyio.to_thread.run_sync(self._touched, abandon_on_cancel=True)
+
+    def _touched(self) -> str:
+        """Try the volume; one that hangs keeps one thread waiting, not one for each look."""
         if not self._looking.acquire(blocking=False):
             return "an earlier look at the content volume has not come back"
         try:
             with storage("write to the content volume"):
-                path = self._root / f".arena-ready-{secrets.token_hex(6)}"
-                os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-                path.unlink()
+                self._touch(self._root)
         finally:
             self._looking.release()
         return ""
+
+
+def write_a_file(root: Path) -> None:
+    """Write a file and remove it."""
+    path = root / f".arena-ready-{secrets.token_hex(6)}"
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    path.unlink()

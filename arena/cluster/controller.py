@@ -25,6 +25,7 @@ from engine.queue.redis import RedisWorkQueue
 from foundation.addresses import AddressPolicy
 from foundation.clock import Clock, SystemClock
 from gitops.content import ContentVolume
+from gitops.errors import StorageFailed
 from gitops.mirrors import Mirrors
 from gitops.processes import check_git
 from gitops.repositories import Repositories
@@ -77,7 +78,7 @@ class ControllerProcess:
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(self._queue.close)
             stack.push_async_callback(self._cluster.close)
-            await live([self._stand], self._faces(readiness), readiness, self._clock)
+            await live([self._stand, self._leave_a_dead_volume], self._faces(readiness), readiness, self._clock)
 
     async def _stand(self) -> None:
         """Be a candidate again and again; each time is as the first."""
@@ -85,6 +86,18 @@ class ControllerProcess:
         while True:
             with contextlib.suppress(LeadershipLost):
                 await self._leadership.run(self._lead)
+
+    async def _leave_a_dead_volume(self) -> None:
+        """End the process when it leads and the content volume hangs: another replica, on another node, may reach it.
+
+        Its own threads wait for the volume and would keep the lead for ever; a process that is started again is no candidate before it has reached it.
+        """
+        while True:
+            await self._content.hung()
+            if self._plane is not None:
+                raise StorageFailed(
+                    "cannot lead: the content volume has not answered for a minute", hint="look at the volume, and at this node's mount"
+                )
 
     async def _lead(self) -> None:
         by_index = await self._counts_failures_by_index()

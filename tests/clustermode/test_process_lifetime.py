@@ -3,10 +3,12 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
-from arena.cluster.lifetime import DRAIN_S, live
+from arena.cluster.lifetime import DRAIN_S, OVERDUE, live
 from arena.cluster.probes import Readiness
 from foundation.clock import FakeClock
 from foundation.errors import ArenaError
@@ -57,3 +59,24 @@ async def test_a_part_that_fails() -> None:
         await live([fail], [face], Readiness({}, clock), clock)
     assert failed.group_contains(ArenaError, match="cannot go on")
     assert face.ended.is_set()
+
+
+HUNG = """
+import asyncio, os, signal, sys, threading
+from arena.cluster.lifetime import live
+from arena.cluster.probes import Readiness
+from foundation.clock import SystemClock
+
+async def work():
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.to_thread(threading.Event().wait)
+
+asyncio.run(live([work], [], Readiness({}, SystemClock()), SystemClock(), overdue_s=float(sys.argv[1])))
+"""
+
+
+def test_a_thread_that_hangs() -> None:
+    """A process whose threads do not come back, as on a volume that no longer answers, ends all the same, and says that it was overdue."""
+    done = subprocess.run([sys.executable, "-c", HUNG, "0.5"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == OVERDUE
+    assert "process.stop_overdue" in done.stdout + done.stderr

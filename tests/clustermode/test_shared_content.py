@@ -1,12 +1,14 @@
 """The content volume as a process shares it: looked at before anything of it is touched, and what a probe is told of it."""
 
 import asyncio
+import errno
+import threading
 from pathlib import Path
 
 import anyio.to_thread
 import pytest
 
-from arena.cluster.content import AGAIN_S, SharedContent
+from arena.cluster.content import AGAIN_S, HUNG_S, SharedContent
 from foundation.clock import FakeClock
 from gitops.errors import StorageFailed
 
@@ -41,6 +43,51 @@ async def test_a_volume_that_goes(tmp_path: Path) -> None:
     root.rename(tmp_path / "elsewhere")
     with pytest.raises(StorageFailed, match="cannot write to the content volume"):
         await content.look()
+
+
+async def test_a_volume_that_hangs(tmp_path: Path) -> None:
+    """A volume that has not answered for a minute is told of; until then, and while it answers, it is not. A look that hangs keeps one thread."""
+    clock, answering, looks = FakeClock(), threading.Event(), 0
+
+    def touch(_: Path) -> None:
+        nonlocal looks
+        looks += 1
+        answering.wait(60)
+
+    answering.set()
+    content = SharedContent(tmp_path, clock, touch=touch)
+    hung = asyncio.create_task(content.hung())
+    await passing(clock, 2 * HUNG_S)
+    assert not hung.done()
+    answering.clear()
+    before = looks
+    await passing(clock, HUNG_S / 2)
+    assert not hung.done()
+    await passing(clock, HUNG_S)
+    answering.set()
+    async with asyncio.timeout(20):
+        await hung
+    assert looks <= before + 1
+
+
+async def test_a_volume_that_refuses(tmp_path: Path) -> None:
+    """A volume that refuses has answered: a full one is emptied by those who work on."""
+    clock = FakeClock()
+
+    def touch(_: Path) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    hung = asyncio.create_task(SharedContent(tmp_path, clock, touch=touch).hung())
+    await passing(clock, 3 * HUNG_S)
+    assert not hung.done()
+    await ended(hung)
+
+
+async def passing(clock: FakeClock, seconds: float) -> None:
+    """Let time pass, second by second, so that threads have their turns."""
+    for _ in range(int(seconds)):
+        await clock.advance(1)
+        await anyio.to_thread.run_sync(lambda: None)
 
 
 async def says(content: SharedContent, trouble: str) -> None:
