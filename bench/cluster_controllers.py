@@ -5,6 +5,7 @@ Owns nothing but the commands. It is put together as a controller in a cluster i
 
 import argparse
 import asyncio
+import contextlib
 import json
 import socket
 import statistics
@@ -30,7 +31,7 @@ from hooks.certificate_sources import SecretCertificates
 from reconcile.cluster.kube import KubeCluster
 from reconcile.cluster.kube_access import Access, in_cluster
 from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, ObjectKey, ResourceKind
-from reconcile.errors import StoreUnavailable
+from reconcile.errors import LeadershipLost, StoreUnavailable
 from reconcile.runtime.fence import FencedCluster
 from reconcile.runtime.leader import Leadership
 from reconcile.worker_job import ClusterPods
@@ -68,7 +69,10 @@ class Process:
             plane = await stack.enter_async_context(Plane.over(FencedCluster(cluster, leadership, clock), folder, queue_url, pods))
             certificates = SecretCertificates(cluster, ObjectKey(NAMESPACE, "arena-webhook"), ["127.0.0.1"], clock)
             webhook = AdmissionServer(certificates, Registration(cluster, "arena"), clock, BoundedProtocol)
-            duties = [asyncio.create_task(webhook.run(socket.create_server(("127.0.0.1", 0)))), asyncio.create_task(leadership.run(plane.plane.run))]
+            duties = [
+                asyncio.create_task(webhook.run(socket.create_server(("127.0.0.1", 0)))),
+                asyncio.create_task(_stand(leadership, plane.plane.run)),
+            ]
             try:
                 yield cls(plane, cluster, beside)
             finally:
@@ -127,6 +131,13 @@ class Process:
 
         await until(is_known)
         return time.perf_counter() - written
+
+
+async def _stand(leadership: Leadership, lead: Command) -> None:
+    """Lead, and be a candidate again when a machine that is too busy has cost us the lead."""
+    while True:
+        with contextlib.suppress(LeadershipLost):
+            await leadership.run(lead)
 
 
 async def obey(access: Access, folder: Path, queue_url: str) -> None:
