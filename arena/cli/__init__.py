@@ -37,6 +37,7 @@ COMMANDS = {
     "runs": "arena.cli.runs",
     "show": "arena.cli.runs",
     "logs": "arena.cli.runs",
+    "schema": "arena.cli.bundles",
     "report": "arena.cli.report",
     "mocks": "arena.cli.report",
     "project": "arena.cli.projects",

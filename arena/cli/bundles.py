@@ -1,11 +1,15 @@
 """`arena init` and `arena validate`: begin a bundle, check a bundle."""
 
+import json
 import sys
+from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from arena import settings
 from arena.cli.evaluate import locate
 from arena.cli.screen import counted, paint
 from arena.errors import UsageError
@@ -15,6 +19,7 @@ def register(app: typer.Typer) -> None:
     """Add this module's commands."""
     app.command("init")(init)
     app.command("validate")(validate)
+    app.command("schema")(schema)
 
 
 def init(path: Annotated[Path, typer.Argument(help="Folder to make; it must not hold a bundle yet.", metavar="DIR")] = Path()) -> None:
@@ -33,18 +38,46 @@ def init(path: Annotated[Path, typer.Argument(help="Folder to make; it must not 
     sys.stderr.write(f"  arena eval {path}\n")
 
 
-def validate(path: Annotated[Path, typer.Argument(help="Folder of the bundle, or its arena config file.", metavar="PATH")] = Path()) -> int:
+class Words(StrEnum):
+    """How problems are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def validate(
+    path: Annotated[Path, typer.Argument(help="Folder of the bundle, or its arena config file.", metavar="PATH")] = Path(),
+    *,
+    output: Annotated[Words, typer.Option("--output", "-o", envvar=settings.VALIDATE_OUTPUT, help="How to print.")] = Words.TEXT,
+) -> int:
     """Check a bundle: errors and warnings with file and line; exit 0 when it can run, 2 when it cannot."""
     from engine.validate import validate_bundle  # noqa: PLC0415 - the engine, only when it is needed
 
     root, arena_file = locate(path)
     problems = validate_bundle(root, arena_file)
+    errors = sum(problem.severity == "error" for problem in problems)
+    if output is Words.JSON:
+        listed = [asdict(problem) for problem in problems]
+        sys.stdout.write(json.dumps({"valid": not errors, "problems": listed}, indent=2, ensure_ascii=False) + "\n")
+        return 2 if errors else 0
     for problem in problems:
         colour = "red" if problem.severity == "error" else "yellow"
         place = f"{problem.file}:{problem.line}: " if problem.line else f"{problem.file}: " if problem.file else ""
         sys.stdout.write(f"{paint(f'{problem.severity}:', colour)} {place}{problem.message}\n")
         if problem.hint:
             sys.stdout.write(f"  hint: {problem.hint}\n")
-    errors = sum(problem.severity == "error" for problem in problems)
     sys.stdout.write(f"{root / arena_file}: {counted(errors, 'error')}, {counted(len(problems) - errors, 'warning')}\n")
     return 2 if errors else 0
+
+
+def schema(kind: Annotated[str, typer.Argument(help="Kind of file; without one they are listed.", metavar="[KIND]")] = "") -> None:
+    """Print the JSON Schema of a kind of file, for editors: `# yaml-language-server: $schema=FILE`."""
+    from engine.bundle.schemas import KINDS, kind_schema  # noqa: PLC0415 - the engine, only when it is needed
+
+    if not kind:
+        sys.stdout.writelines(f"{name}\n" for name in KINDS)
+        return
+    found = next((name for name in KINDS if name.lower() == kind.lower()), None)
+    if found is None:
+        raise UsageError(f"cannot find a schema of '{kind}'", hint=f"kinds are: {', '.join(KINDS)}")
+    sys.stdout.write(json.dumps(kind_schema(found), indent=2, ensure_ascii=False) + "\n")

@@ -23,9 +23,12 @@ from engine.bundle.fields import (
     name,
     one_of,
     read_object,
+    reads,
     record,
+    schema_of,
     string,
     strings,
+    table_schema,
 )
 from engine.bundle.paths import resolve_inside
 from engine.bundle.problems import did_you_mean
@@ -62,6 +65,7 @@ _TAKES = {
 }
 
 
+@reads({"type": ["object", "string"]})
 def _schema(document: Document, node: Node, key: str) -> Any:
     if isinstance(node, MappingNode):
         return to_json(document, node)
@@ -80,6 +84,7 @@ def _schema(document: Document, node: Node, key: str) -> Any:
     return schema
 
 
+@reads(lambda: table_schema(_PREDICATE))
 def _predicate(document: Document, node: Node, key: str) -> Any:
     values = read_object(document, node, _PREDICATE)
     if values is None:
@@ -97,7 +102,7 @@ def _predicate(document: Document, node: Node, key: str) -> Any:
     )
 
 
-_PREDICATE = Table(
+_PREDICATE: Table = Table(
     "a predicate",
     {
         "path": name,
@@ -115,6 +120,7 @@ _RETRY = record(Table("`retry`", {"max_attempts": integer(1)}), dict, located=Fa
 _MODIFIERS = record(Table("`modifiers`", {"retry": _RETRY, "eval": strings}), dict, located=False)
 
 
+@reads(lambda: table_schema(_STEP))
 def _step(document: Document, node: Node, key: str) -> Any:
     del key
     values = read_object(document, node, _STEP)
@@ -163,7 +169,7 @@ def _built(values: dict[str, Any], document: Document, node: Node) -> Step:
     )
 
 
-_STEP = Table(
+_STEP: Table = Table(
     "a step",
     {
         "id": name,
@@ -201,6 +207,7 @@ _COMPOSITION = Table(
 )
 
 
+@reads(lambda: table_schema(_COMPOSITION))
 def _composition(document: Document, node: Node, key: str) -> Any:
     values = read_object(document, node, _COMPOSITION)
     if values is None or not values.get("steps"):
@@ -215,9 +222,13 @@ def _composition(document: Document, node: Node, key: str) -> Any:
     return INVALID if faults else composition
 
 
+_COMPOSITIONS = map_of(_composition)
+
+
+@reads(lambda: schema_of(_COMPOSITIONS))
 def read_compositions(document: Document, node: Node, key: str) -> Any:
     """Read all compositions, by name."""
-    return map_of(_composition)(document, node, key)
+    return _COMPOSITIONS(document, node, key)
 
 
 def _faults(composition: Composition) -> Iterator[tuple[Step | None, str, str]]:

@@ -6,8 +6,10 @@ that is left empty counts as not given. Must not know which objects there are: t
 
 import re
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
@@ -23,6 +25,13 @@ FieldReader = Callable[[Document, Node, str], Any]
 """Reads the node of the field that the last argument names (for messages)."""
 
 Values = dict[str, Any]
+Schema = dict[str, Any]
+"""A JSON Schema, draft 2020-12."""
+
+_SCHEMAS: WeakKeyDictionary[FieldReader, Callable[[], Schema]] = WeakKeyDictionary()
+
+_WITHIN: ContextVar[tuple[str, ...]] = ContextVar("within", default=())
+"""The names of the tables that are being described."""
 
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ns|us|µs|ms|s|m|h))+\Z")
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
@@ -37,6 +46,45 @@ class Table:
     keys: Mapping[str, FieldReader]
     required: tuple[str, ...] = ()
     hints: Mapping[str, str] | None = None
+
+
+def reads(schema: Schema | Callable[[], Schema]) -> Callable[[FieldReader], FieldReader]:
+    """Say of a reader which JSON Schema its values have (a callable is asked when somebody wants it): for editors, and never for reading."""
+
+    def describe(reader: FieldReader) -> FieldReader:
+        _SCHEMAS[reader] = schema if callable(schema) else lambda: dict(schema)
+        return reader
+
+    return describe
+
+
+def schema_of(reader: FieldReader) -> Schema:
+    """Return the JSON Schema of a reader's values; that of any value when nobody has said it."""
+    known = _SCHEMAS.get(reader)
+    return {} if known is None else known()
+
+
+def table_schema(table: Table) -> Schema:
+    """Return the JSON Schema of an object: its keys and no others. A key that has no effect is marked as deprecated, with the reason.
+
+    A table that stands in itself, such as a step of a step, is any object there.
+    """
+    if table.name in _WITHIN.get():
+        return {"type": "object"}
+    before = _WITHIN.set((*_WITHIN.get(), table.name))
+    try:
+        return _described(table)
+    finally:
+        _WITHIN.reset(before)
+
+
+def _described(table: Table) -> Schema:
+    properties = {}
+    for key, reader in table.keys.items():
+        why = IGNORED.get((table.name, key))
+        properties[key] = schema_of(reader) | ({"deprecated": True, "description": f"has no effect: {why}"} if why else {})
+    required = {"required": list(table.required)} if table.required else {}
+    return {"type": "object", "properties": properties, **required, "additionalProperties": False}
 
 
 def read_object(document: Document, node: Node, table: Table) -> Values | None:
@@ -86,6 +134,7 @@ def _mistyped(document: Document, node: Node, key: str, wanted: str, hint: str =
     return INVALID
 
 
+@reads({"type": "string"})
 def string(document: Document, node: Node, key: str) -> Any:
     """Read a string; a bare number or boolean is refused, as the format's schema does."""
     if isinstance(node, ScalarNode):
@@ -97,6 +146,7 @@ def string(document: Document, node: Node, key: str) -> Any:
     return _mistyped(document, node, key, "text")
 
 
+@reads({"type": "string", "minLength": 1})
 def name(document: Document, node: Node, key: str) -> Any:
     """Read a string that is not empty."""
     value = string(document, node, key)
@@ -106,6 +156,7 @@ def name(document: Document, node: Node, key: str) -> Any:
     return value
 
 
+@reads({"type": ["string", "number", "boolean"]})
 def word(document: Document, node: Node, key: str) -> Any:
     """Read a string, number or boolean as the text that was written."""
     if isinstance(node, ScalarNode):
@@ -114,6 +165,7 @@ def word(document: Document, node: Node, key: str) -> Any:
     return _mistyped(document, node, key, "text")
 
 
+@reads({"type": "boolean"})
 def boolean(document: Document, node: Node, key: str) -> Any:
     """Read true or false."""
     value = scalar(document, node) if isinstance(node, ScalarNode) else None
@@ -123,6 +175,7 @@ def boolean(document: Document, node: Node, key: str) -> Any:
 def integer(minimum: int | None = None) -> FieldReader:
     """Return a reader of whole numbers from `minimum` on."""
 
+    @reads({"type": "integer"} | ({} if minimum is None else {"minimum": minimum}))
     def read(document: Document, node: Node, key: str) -> Any:
         value = scalar(document, node) if isinstance(node, ScalarNode) else None
         if isinstance(value, float) and value.is_integer():
@@ -142,6 +195,7 @@ def _fraction(document: Document, node: Node, key: str) -> Any:
     return INVALID
 
 
+@reads({"type": "number"})
 def number(document: Document, node: Node, key: str) -> Any:
     """Read a number."""
     value = scalar(document, node) if isinstance(node, ScalarNode) else None
@@ -154,6 +208,7 @@ def between(low: float, high: float | None) -> FieldReader:
     """Return a reader of numbers from `low` to `high`, both included."""
     words = f"at least {low:g}" if high is None else f"from {low:g} to {high:g}"
 
+    @reads({"type": "number", "minimum": low} | ({} if high is None else {"maximum": high}))
     def read(document: Document, node: Node, key: str) -> Any:
         value = number(document, node, key)
         if value is not INVALID and (value < low or (high is not None and value > high)):
@@ -164,6 +219,7 @@ def between(low: float, high: float | None) -> FieldReader:
     return read
 
 
+@reads({"type": "string", "pattern": f"^{_DURATION.pattern[:-2]}$", "examples": ["30s", "5m"]})
 def duration(document: Document, node: Node, key: str) -> Any:
     """Read a duration in Go's spelling (`30s`, `5m`, `1h30m`, `500ms`); returns seconds."""
     text = string(document, node, key)
@@ -178,6 +234,7 @@ def duration(document: Document, node: Node, key: str) -> Any:
 def one_of(*words: str) -> FieldReader:
     """Return a reader of a string that must be one of `words`."""
 
+    @reads({"enum": list(words)})
     def read(document: Document, node: Node, key: str) -> Any:
         text = string(document, node, key)
         if text is INVALID or text in words:
@@ -191,6 +248,7 @@ def one_of(*words: str) -> FieldReader:
 def list_of(reader: FieldReader) -> FieldReader:
     """Return a reader of lists whose entries `reader` reads; returns a tuple without the invalid ones."""
 
+    @reads(lambda: {"type": "array", "items": schema_of(reader)})
     def read(document: Document, node: Node, key: str) -> Any:
         if not isinstance(node, SequenceNode):
             return _mistyped(document, node, key, "a list")
@@ -204,6 +262,7 @@ def list_of(reader: FieldReader) -> FieldReader:
 def map_of(reader: FieldReader) -> FieldReader:
     """Return a reader of objects with free keys whose values `reader` reads."""
 
+    @reads(lambda: {"type": "object", "additionalProperties": schema_of(reader)})
     def read(document: Document, node: Node, key: str) -> Any:
         if not isinstance(node, MappingNode):
             return _mistyped(document, node, key, "an object")
@@ -219,6 +278,7 @@ def json_value(document: Document, node: Node, key: str) -> Json:
     return to_json(document, node)
 
 
+@reads({"type": "object"})
 def json_object(document: Document, node: Node, key: str) -> Any:
     """Read a JSON object with free keys."""
     return to_json(document, node) if isinstance(node, MappingNode) else _mistyped(document, node, key, "an object")
@@ -227,6 +287,7 @@ def json_object(document: Document, node: Node, key: str) -> Any:
 def record(table: Table, build: Callable[..., Any], *, located: bool = True) -> FieldReader:
     """Return a reader of objects that `build` makes a value of, from the read keys (and `location`)."""
 
+    @reads(lambda: table_schema(table))
     def read(document: Document, node: Node, key: str) -> Any:
         del key
         values = read_object(document, node, table)
@@ -240,6 +301,7 @@ def record(table: Table, build: Callable[..., Any], *, located: bool = True) -> 
 def checked(table: Table) -> FieldReader:
     """Return a reader that checks an object against a table and returns it as plain JSON."""
 
+    @reads(lambda: table_schema(table))
     def read(document: Document, node: Node, key: str) -> Any:
         del key
         return to_json(document, node) if read_object(document, node, table) is not None else INVALID

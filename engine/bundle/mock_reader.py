@@ -9,7 +9,22 @@ from typing import Any
 
 from yaml.nodes import MappingNode, Node, ScalarNode
 
-from engine.bundle.fields import INVALID, Table, integer, json_object, list_of, map_of, name, one_of, read_object, record, word
+from engine.bundle.fields import (
+    INVALID,
+    Table,
+    integer,
+    json_object,
+    list_of,
+    map_of,
+    name,
+    one_of,
+    read_object,
+    reads,
+    record,
+    schema_of,
+    table_schema,
+    word,
+)
 from engine.bundle.files import BundleFiles
 from engine.bundle.mock_responses import MockResponses, MockScript, MockToolCall, MockTurn
 from engine.bundle.model import Location
@@ -38,6 +53,7 @@ _TURN = Table(
 )
 
 
+@reads(lambda: {"anyOf": [{"type": ["string", "number", "boolean"]}, table_schema(_TURN)]})
 def _turn(document: Document, node: Node, key: str) -> Any:
     del key
     if isinstance(node, ScalarNode):
@@ -62,6 +78,7 @@ def _turn(document: Document, node: Node, key: str) -> Any:
     )
 
 
+@reads(lambda: {"type": "object", "patternProperties": {r"^[1-9][0-9]*$": schema_of(_turn)}, "additionalProperties": False})
 def _numbered(document: Document, node: Node, key: str) -> Any:
     named = map_of(_turn)(document, node, key)
     if named is INVALID:
@@ -73,6 +90,7 @@ def _numbered(document: Document, node: Node, key: str) -> Any:
     return {int(number): turn for number, turn in named.items()}
 
 
+@reads(lambda: table_schema(_SCRIPT))
 def _script(document: Document, node: Node, key: str) -> Any:
     del key
     values = read_object(document, node, _SCRIPT)
@@ -81,8 +99,8 @@ def _script(document: Document, node: Node, key: str) -> Any:
     return MockScript(values.get("defaultResponse"), values.get("turns", {}), values.get("steps", {}))
 
 
-_SCRIPT = Table("a mock script", {"defaultResponse": word, "turns": _numbered, "steps": map_of(_turn)})
-_RESPONSES = Table("a mock response file", {"defaultResponse": word, "scenarios": map_of(_script), "selfplay": map_of(_script)})
+_SCRIPT: Table = Table("a mock script", {"defaultResponse": word, "turns": _numbered, "steps": map_of(_turn)})
+RESPONSES_TABLE = Table("a mock response file", {"defaultResponse": word, "scenarios": map_of(_script), "selfplay": map_of(_script)})
 
 
 def read_mock(document: Document, node: Node) -> MockResponses | None:
@@ -91,7 +109,7 @@ def read_mock(document: Document, node: Node) -> MockResponses | None:
         kind = "text" if isinstance(node, ScalarNode) and isinstance(scalar(document, node), str) else "no object"
         document.error(node, f"cannot read a mock response file: it is {kind}", "its keys are: defaultResponse, scenarios, selfplay")
         return None
-    values = read_object(document, node, _RESPONSES)
+    values = read_object(document, node, RESPONSES_TABLE)
     if values is None:
         return None
     return MockResponses(values.get("defaultResponse"), values.get("scenarios", {}), values.get("selfplay", {}))

@@ -23,6 +23,7 @@ from engine.bundle.fields import (
     number,
     one_of,
     read_object,
+    reads,
     record,
     string,
     string_map,
@@ -54,6 +55,7 @@ _OF_A_MOCK = frozenset(
 _OTHER_NAMES = {"anthropic": "claude", "google": "gemini", "azure": "openai", "bedrock": "claude", "vertex": "gemini"}
 
 
+@reads({"enum": list(PROVIDER_TYPES)})
 def _type(document: Document, node: Node, key: str) -> Any:
     text = name(document, node, key)
     if text is INVALID or text in PROVIDER_TYPES:

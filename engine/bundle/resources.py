@@ -8,13 +8,14 @@ from typing import Any
 
 from yaml.nodes import Node
 
-from engine.bundle.fields import INVALID, name
+from engine.bundle.fields import INVALID, name, reads
 from engine.bundle.paths import join, resolve_inside
 from engine.bundle.problems import shown
 from engine.bundle.yamltree import Document
 from engine.errors import BundleInvalid
 
 
+@reads({"type": "string", "minLength": 1})
 def file_reference(document: Document, node: Node, key: str) -> Any:
     """Read the name of another file; returns it relative to the root, whether or not it is there."""
     reference = name(document, node, key)
@@ -27,6 +28,7 @@ def file_reference(document: Document, node: Node, key: str) -> Any:
     return path
 
 
+@reads({"type": "string", "minLength": 1})
 def resource(document: Document, node: Node, key: str) -> Any:
     """Read the name of a resource; returns it relative to the root, and only if it is a file there."""
     reference = name(document, node, key)

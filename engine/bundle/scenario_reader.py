@@ -26,10 +26,13 @@ from engine.bundle.fields import (
     number,
     one_of,
     read_object,
+    reads,
     record,
+    schema_of,
     string,
     string_map,
     strings,
+    table_schema,
     word,
 )
 from engine.bundle.ignored import RELEVANCE, SCENARIO, TOOL_POLICY, TURN
@@ -58,6 +61,7 @@ MAX_MEDIA_BYTES = 20 * 1024 * 1024
 """What vendors take inline; the reference takes 50 MB of a URL, and no vendor does."""
 
 
+@reads(lambda: table_schema(_MEDIA))
 def _media(document: Document, node: Node, key: str) -> Any:
     del key
     values = read_object(document, node, _MEDIA)
@@ -89,6 +93,7 @@ def _is_base64(text: str) -> bool:
     return True
 
 
+@reads(lambda: table_schema(_PART))
 def part(document: Document, node: Node, key: str) -> Any:
     """Read one part of a message or of a tool's answer."""
     del key
@@ -105,7 +110,7 @@ def part(document: Document, node: Node, key: str) -> Any:
     return Part(**values, location=document.at(node))
 
 
-_PART = Table("a part", {"type": one_of("text", "image", "audio", "video", "document"), "text": string, "media": _media}, required=("type",))
+_PART: Table = Table("a part", {"type": one_of("text", "image", "audio", "video", "document"), "text": string, "media": _media}, required=("type",))
 
 _FAILURE = Table(
     "a tool failure",
@@ -129,6 +134,7 @@ _POLICY = Table(
 tool_policy = record(_POLICY, ToolPolicy)
 
 
+@reads({"type": "array", "minItems": 1, "items": schema_of(word)})
 def _values(document: Document, node: Node, key: str) -> Any:
     values = list_of(word)(document, node, key)
     if values is INVALID:

@@ -19,9 +19,11 @@ from engine.bundle.fields import (
     name,
     one_of,
     read_object,
+    reads,
     string,
     string_map,
     strings,
+    table_schema,
 )
 from engine.bundle.problems import did_you_mean
 from engine.bundle.workflows import Artifact, Budget, State, Workflow
@@ -30,6 +32,7 @@ from engine.bundle.yamltree import Document, entries
 _ARTIFACT = Table("an artifact", {"type": string, "description": string, "mode": one_of("replace", "append")})
 
 
+@reads({"type": ["array", "object"]})
 def _artifacts(document: Document, node: Node, key: str) -> Any:
     if isinstance(node, SequenceNode):
         names = strings(document, node, key)
@@ -38,6 +41,7 @@ def _artifacts(document: Document, node: Node, key: str) -> Any:
     return INVALID if read is INVALID else tuple(replace(artifact, name=ident) for ident, artifact in read.items())
 
 
+@reads({"type": ["string", "object"]})
 def _artifact(document: Document, node: Node, key: str) -> Any:
     del key
     if isinstance(node, ScalarNode):
@@ -48,6 +52,7 @@ def _artifact(document: Document, node: Node, key: str) -> Any:
     return Artifact("", values.get("type", ""), values.get("description", ""), append=values.get("mode") == "append")
 
 
+@reads({"type": ["string", "array"]})
 def _skills(document: Document, node: Node, key: str) -> Any:
     if not isinstance(node, ScalarNode):
         return strings(document, node, key)
@@ -76,6 +81,7 @@ _STATE = Table(
 _BUDGET = Table("`budget`", {"max_total_visits": integer(1), "max_tool_calls": integer(1), "max_wall_time_sec": between(0, None)})
 
 
+@reads(lambda: table_schema(_BUDGET))
 def _budget(document: Document, node: Node, key: str) -> Any:
     del key
     values = read_object(document, node, _BUDGET)
@@ -84,6 +90,7 @@ def _budget(document: Document, node: Node, key: str) -> Any:
     return Budget(values.get("max_total_visits"), values.get("max_tool_calls"), values.get("max_wall_time_sec"))
 
 
+@reads({"type": "object"})
 def _engine(document: Document, node: Node, key: str) -> Any:
     """Read the budget; what else stands here is for other runtimes."""
     if not isinstance(node, MappingNode):
@@ -96,12 +103,18 @@ def _engine(document: Document, node: Node, key: str) -> Any:
     return _budget(document, present["budget"][1], "budget") if "budget" in present else Budget()
 
 
+@reads(lambda: table_schema(_STATE))
+def _named_state(document: Document, node: Node, key: str) -> Any:
+    del key
+    return _state(document, node)
+
+
 _WORKFLOW = Table(
     "`workflow`",
     {
         "version": json_value,
         "entry": name,
-        "states": map_of(lambda document, node, _: _state(document, node)),
+        "states": map_of(_named_state),
         "engine": _engine,
     },
     required=("entry", "states"),
@@ -117,6 +130,7 @@ def _state(document: Document, node: Node) -> Any:
     return State("", location=document.at(node), **values)
 
 
+@reads(lambda: table_schema(_WORKFLOW))
 def read_workflow(document: Document, node: Node, key: str) -> Any:
     """Read a workflow; what names no state is a problem at its line."""
     del key
