@@ -3,6 +3,7 @@
 Owns the tables of the arena file. Inline specs stay nodes: the loader reads them like the files they stand for.
 """
 
+import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ from yaml.nodes import MappingNode, Node
 from engine.bundle.check_reader import checks, session_evals
 from engine.bundle.fields import (
     INVALID,
+    Schema,
     Table,
     boolean,
     checked,
@@ -24,7 +26,9 @@ from engine.bundle.fields import (
     name,
     number,
     one_of,
+    reads,
     record,
+    schema_of,
     string,
     string_map,
 )
@@ -34,6 +38,16 @@ from engine.bundle.model_names import SLOTS
 from engine.bundle.resources import file_reference
 from engine.bundle.skills import SkillReference
 from engine.bundle.yamltree import Document, entries, kind_of
+
+
+def program_names(document: Document, spec: Node) -> frozenset[str]:
+    """Return the names of the programs that evaluate (`runtime.evals`), which checks anywhere in the bundle may have as their type."""
+    for key in ("runtime", "evals"):
+        present = entries(document, spec) if isinstance(spec, MappingNode) else {}
+        if key not in present:
+            return frozenset()
+        spec = present[key][1]
+    return frozenset(entries(document, spec)) if isinstance(spec, MappingNode) else frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +61,12 @@ class Reference:
     location: Location = NOWHERE
 
 
+def _schema_in(module: str, reader: str) -> Schema:
+    """Return the schema of a reader of a module that only some arenas need."""
+    return schema_of(getattr(importlib.import_module(f"engine.bundle.{module}"), reader))
+
+
+@reads({"type": "object"})
 def _inline(document: Document, node: Node, key: str) -> Any:
     if not isinstance(node, MappingNode):
         document.error(node, f"cannot read '{key}': it must be an object of id and spec, not {kind_of(node)}")
@@ -54,18 +74,21 @@ def _inline(document: Document, node: Node, key: str) -> Any:
     return entries(document, node)
 
 
+@reads(lambda: _schema_in("workflow_reader", "read_workflow"))
 def _workflow(document: Document, node: Node, key: str) -> Any:
     from engine.bundle.workflow_reader import read_workflow  # noqa: PLC0415 - only arenas that have one need it
 
     return read_workflow(document, node, key)
 
 
+@reads(lambda: _schema_in("composition_reader", "read_compositions"))
 def _compositions(document: Document, node: Node, key: str) -> Any:
     from engine.bundle.composition_reader import read_compositions  # noqa: PLC0415 - as above
 
     return read_compositions(document, node, key)
 
 
+@reads({"type": ["boolean", "object"]})
 def _memory(document: Document, node: Node, key: str) -> Any:
     if not isinstance(node, MappingNode):
         return boolean(document, node, key)

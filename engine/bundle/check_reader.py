@@ -11,6 +11,7 @@ from yaml.nodes import MappingNode, Node
 from engine.bundle.evaluations import EvalDef
 from engine.bundle.fields import (
     INVALID,
+    Schema,
     Table,
     Values,
     between,
@@ -23,9 +24,11 @@ from engine.bundle.fields import (
     number,
     one_of,
     read_object,
+    reads,
     record,
     string,
     strings,
+    table_schema,
 )
 from engine.bundle.ignored import ASSERTION, VALIDATOR
 from engine.bundle.model import NOTHING, Assertion, Validator, When
@@ -33,6 +36,9 @@ from engine.bundle.problems import did_you_mean
 from engine.bundle.yamltree import Document, entries
 
 WRAPPER = "assertion"
+PROGRAM_CHECK = "exec"
+"""The check that a program of the arena's `runtime.evals` decides; the program's name is another name of it."""
+
 DIRECTIONS = ("input", "output", "both")
 
 _WHEN = Table(
@@ -81,6 +87,37 @@ _EVAL = Table(
 )
 
 
+def definitions() -> dict[str, Schema]:
+    """Return what the schemas of checks, guardrails and session evals refer to, by name: they themselves, and the parameters of each type of check."""
+    from engine.checks import ALIASES, known_types  # noqa: PLC0415 - only who asks for schemas needs them
+    from engine.checks.models import params_schema  # noqa: PLC0415 - same
+
+    kinds = sorted(known_types() - ALIASES.keys() - {WRAPPER})
+    rules = []
+    for kind in kinds:
+        spellings = [kind, *sorted(alias for alias, meant in ALIASES.items() if meant == kind)]
+        rules.append({"if": {"properties": {"type": {"enum": spellings}}}, "then": {"properties": {"params": {"$ref": f"#/$defs/{kind}"}}}})
+    found = {kind: _with_direction(params_schema(kind)) for kind in kinds}
+    for name_, table in (("check", _CHECK), ("guardrail", _VALIDATOR), ("sessionEval", _EVAL)):
+        schema = table_schema(table)
+        found[name_] = schema | {"properties": schema["properties"] | {"type": {"enum": sorted(known_types())}}, "allOf": rules}
+    return found
+
+
+def _with_direction(params: Schema) -> Schema:
+    """Return a check's parameters with those of a guardrail's, each definition written where it is used: a part of a schema has no `$defs` of its own."""
+    definitions = params.pop("$defs", {})
+
+    def inlined(value: Any) -> Any:
+        if isinstance(value, dict):
+            name_ = str(value.get("$ref", "")).removeprefix("#/$defs/")
+            return inlined(definitions[name_]) if name_ in definitions else {key: inlined(entry) for key, entry in value.items()}
+        return [inlined(entry) for entry in value] if isinstance(value, list) else value
+
+    return dict(inlined(params | {"properties": params["properties"] | {"direction": {"enum": list(DIRECTIONS)}}}))
+
+
+@reads({"$ref": "#/$defs/check"})
 def check(document: Document, node: Node, key: str) -> Any:
     """Read one check, its wrapper taken off and its parameters validated."""
     del key
@@ -92,6 +129,8 @@ def check(document: Document, node: Node, key: str) -> Any:
     kind = values["type"]
     if kind == WRAPPER:
         kind, params = _unwrap(document, node, params)
+    if kind in document.programs:
+        kind, params = PROGRAM_CHECK, {"eval": kind, "params": params}
     if kind:
         _validate(document, node, kind, params, bounded=bool(lifted.keys() & _BOUNDS))
     message = values.get("message") or lifted.get("message", "")
@@ -108,6 +147,7 @@ def check(document: Document, node: Node, key: str) -> Any:
     )
 
 
+@reads({"$ref": "#/$defs/guardrail"})
 def validator(document: Document, node: Node, key: str) -> Any:
     """Read one guardrail, its parameters validated."""
     del key
@@ -120,6 +160,7 @@ def validator(document: Document, node: Node, key: str) -> Any:
     return Validator(**values, **lifted, params=params, location=document.at(node))
 
 
+@reads({"$ref": "#/$defs/sessionEval"})
 def session_eval(document: Document, node: Node, key: str) -> Any:
     """Read one session eval, its parameters validated."""
     del key
@@ -131,6 +172,8 @@ def session_eval(document: Document, node: Node, key: str) -> Any:
     kind = values["type"]
     if kind == WRAPPER:
         kind, params = _unwrap(document, node, params)
+    if kind in document.programs:
+        kind, params = PROGRAM_CHECK, {"eval": kind, "params": params}
     if kind:
         _validate(document, node, kind, params, bounded=True)
     threshold = {**lifted, **values.get("threshold", NOTHING)}

@@ -6,6 +6,7 @@ the job and is `engine.plan`'s. Must not read files.
 
 from collections.abc import Iterator
 
+from engine.bundle.check_reader import PROGRAM_CHECK
 from engine.bundle.idle_names import checks_of
 from engine.bundle.judge_names import check_judges
 from engine.bundle.model import Bundle, Scenario, Tool, Turn
@@ -154,6 +155,12 @@ def _check_outside_names(bundle: Bundle, problems: Problems) -> None:
             if each.name in seen:
                 problems.error(each.location, f"duplicate {what} '{each.name}'")
             seen.add(each.name)
+    for check in (check for scenario in bundle.scenarios.values() for check in checks_of(scenario) if check.check == PROGRAM_CHECK):
+        if check.params.get("eval") not in bundle.arena.programs:
+            hint = did_you_mean(str(check.params.get("eval")), bundle.arena.programs, otherwise="it has")
+            problems.error(
+                check.location, f"the arena's runtime.evals has no program '{check.params.get('eval')}'", hint or "add it to runtime.evals"
+            )
     servers = {server.name for server in bundle.arena.mcp_servers}
     for prompt in bundle.prompts.values():
         for pattern in prompt.allowed_tools:

@@ -39,7 +39,7 @@ def _node(document: Document, node: Node, key: str) -> Node:
     return node
 
 
-_ENVELOPE = Table(
+ENVELOPE = Table(
     "a manifest", {"$schema": string, "apiVersion": string, "kind": name, "metadata": _METADATA, "spec": _node}, required=("kind", "metadata", "spec")
 )
 _NOT_AN_ID = re.compile(r"[/\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]|\A\s|\s\Z")
@@ -71,13 +71,14 @@ class BundleFiles:
     files_left: int = field(default=MAX_FILES)
     bytes_left: int = field(default=MAX_BUNDLE_BYTES)
     nodes_left: int = field(default=MAX_BUNDLE_NODES)
+    programs: frozenset[str] = frozenset()
 
     def open(self, file: str, named_at: Location) -> tuple[Document, Node] | None:
         """Parse `file`; None after a problem, which stands where the file was named if it is not there."""
         text = self.read_text(file, named_at)
         if text is None:
             return None
-        document = Document(file, self.problems, self.root, self.config_dir, nodes_left=min(MAX_NODES, self.nodes_left))
+        document = Document(file, self.problems, self.root, self.config_dir, min(MAX_NODES, self.nodes_left), self.programs)
         node = self.attempt(document, lambda: compose(document, text))
         return None if node is None else (document, node)
 
@@ -161,7 +162,7 @@ def _decode(file: str, content: bytes) -> str:
 
 def read_manifest(document: Document, node: Node, kind: str) -> Manifest | None:
     """Read the envelope of a manifest of `kind`; None after a problem."""
-    values = read_object(document, node, _ENVELOPE)
+    values = read_object(document, node, ENVELOPE)
     if values is None or not _is_kind(document, node, values.get("kind"), kind):
         return None
     metadata = values.get("metadata")

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from yaml.nodes import MappingNode, Node, ScalarNode
 
 from engine.bundle import crosschecks
-from engine.bundle.arena_reader import ARENA_TABLE, ROLE_SLOTS, Reference
+from engine.bundle.arena_reader import ARENA_TABLE, ROLE_SLOTS, Reference, program_names
 from engine.bundle.eval_reader import read_evaluation
 from engine.bundle.evaluations import Evaluation
 from engine.bundle.fields import read_object
@@ -120,6 +120,7 @@ class _Loading:
         arena = self.files.manifest(self.arena_file, Location(self.arena_file, 0), "Arena")
         if arena is None:
             return None
+        self.files.programs = arena.document.programs = program_names(arena.document, arena.spec)
         values = self.files.attempt(arena.document, lambda: read_object(arena.document, arena.spec, ARENA_TABLE))
         if values is None:
             return None

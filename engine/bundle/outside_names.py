@@ -5,12 +5,12 @@ Owns that rule, for whoever connects and for whoever refuses. Must not know how 
 
 from collections.abc import Iterator
 
+from engine.bundle.check_reader import PROGRAM_CHECK
 from engine.bundle.model import Bundle, Location, Scenario
 from engine.bundle.scenario_prompts import compositions_of, prompts_of
 from engine.bundle.services import McpServer
 
 MCP_PREFIX, AGENT_PREFIX = "mcp__", "a2a__"
-PROGRAM_CHECK = "exec"
 
 
 def servers_needed(bundle: Bundle, scenario: Scenario) -> list[McpServer]:
@@ -46,7 +46,8 @@ def programs_needed(bundle: Bundle, scenario: Scenario) -> Iterator[tuple[Locati
 
 def _names_called(bundle: Bundle, scenario: Scenario) -> Iterator[str]:
     prompts = [bundle.prompts[asked.task_type] for asked in prompts_of(bundle, scenario) if asked.task_type in bundle.prompts]
-    patterns = [pattern for prompt in prompts for pattern in prompt.allowed_tools or ("*",)]
+    unlisted = ("*",) if bundle.arena.workflow is not None or bundle.arena.skills else ()
+    patterns = [pattern for prompt in prompts for pattern in prompt.allowed_tools or unlisted]
     yield from (name for name in bundle.tools if any(_matches(pattern, name) for pattern in patterns))
     yield from (step.tool for composition in compositions_of(bundle, scenario) for step in composition.all_steps() if step.tool)
     yield from (str(check.params.get("tool")) for check in scenario.checks if check.check == "tool_exec")

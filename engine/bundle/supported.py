@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from engine.bundle.judge_names import asking_of, judges_needed
-from engine.bundle.model import Assertion, Bundle, Location, PromptConfig, Scenario, Tool
+from engine.bundle.model import Bundle, Location, PromptConfig, Scenario, Tool
 from engine.bundle.model_names import model_for, models_needed
 from engine.bundle.outside_names import programs_needed, servers_needed
 from engine.bundle.problems import MAX_REPORTED
@@ -68,9 +68,6 @@ def needs_of(bundle: Bundle, plan: "Plan") -> Iterator[Need]:
         subject = bundle.subject(ident)
         if isinstance(subject, Scenario):
             yield from _scenario(bundle, subject)
-        else:
-            for check in subject.checks:
-                yield from _check(f"cannot run eval '{ident}'", check)
     for ident in sorted(serving_of(bundle, plan.scenarios)):
         if ident in plan.serving:
             yield from _provider(bundle, ident, plan.serving[ident])
@@ -108,8 +105,6 @@ def _scenario(bundle: Bundle, scenario: Scenario) -> Iterator[Need]:
     who = f"cannot run scenario '{scenario.id}'"
     for place, what in _scenario_needs(bundle, scenario):
         yield place, f"{who}: {what} not supported yet"
-    for check in scenario.checks:
-        yield from _check(who, check)
     for asked in prompts_of(bundle, scenario):
         if asked.task_type in bundle.prompts:
             yield from _prompt(bundle, who, bundle.prompts[asked.task_type])
@@ -132,19 +127,7 @@ def _scenario_needs(bundle: Bundle, scenario: Scenario) -> Iterator[Need]:
         yield scenario.location, "voices are"
 
 
-def _check(who: str, check: Assertion) -> Iterator[Need]:
-    from engine.checks import unsupported_check  # noqa: PLC0415 - only scenarios that have checks need them
-
-    if reason := unsupported_check(check.check):
-        yield check.location, f"{who}: cannot evaluate check '{check.check}': {reason}"
-
-
 def _prompt(bundle: Bundle, who: str, prompt: PromptConfig) -> Iterator[Need]:
-    from engine.checks import unsupported_check  # noqa: PLC0415 - as above
-
-    for validator in prompt.validators:
-        if validator.enabled and (reason := unsupported_check(validator.type)):
-            yield validator.location, f"{who}: cannot apply guardrail '{validator.type}': {reason}"
     for tool in bundle.tools.values():
         if any(tool.name == pattern or (pattern.endswith("*") and tool.name.startswith(pattern[:-1])) for pattern in prompt.allowed_tools):
             yield from _tool(who, tool)

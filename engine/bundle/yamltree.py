@@ -54,6 +54,7 @@ class Document:
     """One file while it is read: its name, where its problems go, and how much of it may still be unfolded.
 
     `config_dir` is the directory, relative to the bundle's `root`, that resources (media, mock responses) are looked up in first.
+    `programs` are the arena's that evaluate: each is a type of check.
     """
 
     file: str
@@ -61,6 +62,7 @@ class Document:
     root: Path = Path()
     config_dir: str = ""
     nodes_left: int = field(default=MAX_NODES)
+    programs: frozenset[str] = frozenset()
 
     @property
     def directory(self) -> str:

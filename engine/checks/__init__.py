@@ -13,7 +13,6 @@ from engine.checks.registry import (
     model_slot_of,
     prepare_check,
     short_check,
-    unsupported_check,
     validate_check,
 )
 
@@ -26,6 +25,5 @@ __all__ = [
     "model_slot_of",
     "prepare_check",
     "short_check",
-    "unsupported_check",
     "validate_check",
 ]

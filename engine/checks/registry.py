@@ -1,4 +1,4 @@
-"""The table of checks: which types there are, by which other names, with which parameters, and which are not built yet.
+"""The table of checks: which types there are, by which other names, with which parameters.
 
 A family module declares its checks with `CheckType`; this module gathers them. Must not know scenarios or files.
 """
@@ -58,9 +58,6 @@ ALIASES: Mapping[str, str] = {
 }
 """Other names of check types (promptkit-format.md 3.2). `banned_words` is a type of its own: it matches whole words."""
 
-NOT_BUILT: Mapping[str, str] = {}
-"""Types that the format knows and this engine does not evaluate yet, each with the reason to give."""
-
 
 @cache
 def check_types() -> Mapping[str, CheckType]:
@@ -92,25 +89,17 @@ def check_types() -> Mapping[str, CheckType]:
 
 def known_types() -> frozenset[str]:
     """Return every name that a check's `type` may have: built or not, aliases and the `assertion` wrapper included."""
-    return frozenset((*check_types(), *ALIASES, *NOT_BUILT, "assertion"))
-
-
-def unsupported_check(check: str) -> str:
-    """Return why a known type cannot be evaluated yet, or "" when it can (or is not known at all)."""
-    return NOT_BUILT.get(ALIASES.get(check, check), "")
+    return frozenset((*check_types(), *ALIASES, "assertion"))
 
 
 def validate_check(check: str, params: Mapping[str, Any]) -> list[ParamProblem]:
     """Return everything that is wrong with a check, [] when nothing is.
 
-    `check` is any known name; for the wrapper `assertion` the inner type and its parameters are judged. Types that are not built yet pass with
-    any parameters: `unsupported_check` speaks of them. `min_score`, `max_score` and `message` may stand among `params`. Pure and idempotent.
+    `check` is any known name; for the wrapper `assertion` the inner type and its parameters are judged. `min_score`, `max_score` and `message` may stand among `params`. Pure and idempotent.
     """
     if check == "assertion":
         return _validate_wrapper(params)
     name = ALIASES.get(check, check)
-    if name in NOT_BUILT:
-        return []
     found = check_types().get(name)
     if found is None:
         close = nearest(check, known_types())
@@ -158,12 +147,12 @@ def prepare_check(check: str, params: Mapping[str, Any]) -> Evaluate:
     """Compile a check that `validate_check` finds nothing wrong with.
 
     Raises:
-        ValueError: there is something wrong, or the type is not built; the message names it.
+        ValueError: there is something wrong, or the type is unknown; the message names it.
     """
     name = ALIASES.get(check, check)
     found = check_types().get(name)
     if found is None:
-        raise ValueError(f"cannot evaluate check '{check}': {NOT_BUILT.get(name, 'unknown type')}")
+        raise ValueError(f"cannot evaluate check '{check}': unknown type")
     values, problems = read_params(found.declared, params)
     if problems:
         raise ValueError(f"cannot evaluate check '{check}': {problems[0].message}")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.bundle import check_supported, load_bundle
-from engine.errors import FeatureNotSupported
+from engine.errors import CodeNotAllowed
 from engine.plan import MockOverride, PlanRequest, make_plan
 from engine.validate import Severity, validate_bundle
 
@@ -80,26 +80,16 @@ def test_override_makes_scenarios_runnable(corpus: Path, name: str, mock: str | 
     assert len(plan.items) == items
 
 
-@pytest.mark.parametrize(
-    ("name", "first_line"),
-    [
-        pytest.param(
-            "live-http-tools",
-            "tools/search-places.tool.yaml:4: cannot run scenario 'image-generation': tools of mode live ('search_places') are not supported yet",
-            id="live tools",
-        ),
-        pytest.param(
-            "mcp-filesystem-test", "config.arena.yaml:11: cannot run scenario 'error-recovery': MCP servers are not supported yet", id="MCP"
-        ),
-    ],
-)
-def test_refusal_by_name(corpus: Path, name: str, first_line: str) -> None:
-    """What is not built is refused with the file, the line and the scenario that needs it."""
-    bundle = load_bundle(corpus / name)
+def test_programs_are_refused_by_name(corpus: Path) -> None:
+    """A server that is a program is refused with file, line, scenario and command, until an operator lets it run."""
+    bundle = load_bundle(corpus / "mcp-filesystem-test")
     plan = make_plan(bundle, PlanRequest(mock=MockOverride()))
-    with pytest.raises(FeatureNotSupported) as caught:
+    with pytest.raises(CodeNotAllowed) as caught:
         check_supported(bundle, plan)
-    assert caught.value.message.splitlines()[0] == first_line
+    assert caught.value.message.splitlines()[0] == (
+        "config.arena.yaml:12: cannot run scenario 'error-recovery': MCP server 'filesystem' is the command "
+        "'npx -y @modelcontextprotocol/server-filesystem .', and programs of this bundle are not allowed to run"
+    )
 
 
 def test_keys_without_effect_are_warned_of(corpus: Path) -> None:

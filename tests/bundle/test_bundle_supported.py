@@ -34,17 +34,15 @@ A, C, S = "config.arena.yaml", "prompts/assistant.yaml", "scenarios/hello.yaml"
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        pytest.param({A: ARENA + "  a2a_agents: [{name: a}]\n"}, f"{A}:7: {WHO}A2A agents are not supported yet", id="A2A"),
-        pytest.param({A: ARENA + "  pack_file: pack.json\n"}, f"{A}:7: {WHO}compiled packs are not supported yet", id="pack_file"),
-        pytest.param({A: ARENA + "  runtime: {hooks: {}}\n"}, f"{A}:7: {WHO}hooks and other runtime settings are not supported yet", id="hooks"),
+        pytest.param(
+            {A: ARENA + "  pack_file: p.json\n", "p.json": '{"id": "p", "version": "1", "prompts": {},\n "agents": {}}'},
+            f"p.json:2: {WHO}agents of a compiled pack are not supported yet",
+            id="agents of a pack",
+        ),
+        pytest.param({A: ARENA + "  runtime: {hooks: {}}\n"}, f"{A}:7: {WHO}runtime.hooks is not supported yet", id="hooks"),
         pytest.param({A: ARENA + "  state_store: {type: redis}\n"}, f"{A}:7: {WHO}the state store 'redis' is not supported yet", id="state store"),
         pytest.param({S: scenario("  duplex: {timeout: 5s}\n")}, f"{S}:2: {WHO}duplex conversations are not supported yet", id="duplex"),
         pytest.param({S: scenario("  voice: v\n")}, f"{S}:2: {WHO}voices are not supported yet", id="voice"),
-        pytest.param(
-            {C: PROMPT + "  validators: [{type: rest_eval}]\n"},
-            f"{C}:6: {WHO}cannot apply guardrail 'rest_eval': checks by an outside service are not built yet",
-            id="a guardrail by an outside service",
-        ),
         pytest.param(
             {
                 A: ARENA + "  judges: [{name: j, provider: vendor}]\n  provider_specs: {vendor: {type: gemini}}\n",
@@ -54,9 +52,34 @@ A, C, S = "config.arena.yaml", "prompts/assistant.yaml", "scenarios/hello.yaml"
             id="a judge by a vendor that is not built",
         ),
         pytest.param(
-            {C: PROMPT + "  allowed_tools: [t]\n", A: ARENA + f"  tool_specs: {{t: {TOOL}mode: exec}}}}\n"},
-            f"{A}:7: {WHO}tools of mode exec ('t') are not supported yet",
-            id="exec tools",
+            {C: PROMPT + "  allowed_tools: [t]\n", A: ARENA + f"  tool_specs: {{t: {TOOL}mode: local}}}}\n"},
+            f"{A}:7: {WHO}tools of mode local ('t') are not supported yet",
+            id="local tools",
+        ),
+        pytest.param(
+            {C: PROMPT + "  allowed_tools: [t]\n", A: ARENA + f"  tool_specs: {{t: {TOOL}mode: exec, exec: {{command: c, sandbox: s}}}}}}\n"},
+            f"{A}:7: {WHO}sandboxes of the format (tool 't') are not supported yet",
+            id="a sandbox of the format",
+        ),
+        pytest.param(
+            {C: PROMPT + "  allowed_tools: [mcp__m__x]\n", A: ARENA + "  mcp_servers: [{name: m, source: docker}]\n"},
+            f"{A}:7: {WHO}the source 'docker' of MCP server 'm' is not supported yet",
+            id="an MCP server in a container",
+        ),
+        pytest.param(
+            {C: PROMPT + "  allowed_tools: [t]\n", A: ARENA + f"  tool_specs: {{t: {TOOL}mode: exec, exec: {{command: ./t, args: [x]}}}}}}\n"},
+            f"{A}:7: {WHO}tool 't' is the command './t x', and programs of this bundle are not allowed to run",
+            id="an exec tool",
+        ),
+        pytest.param(
+            {C: PROMPT + "  allowed_tools: [mcp__m__*]\n", A: ARENA + "  mcp_servers: [{name: m, command: npx, args: [srv]}]\n"},
+            f"{A}:7: {WHO}MCP server 'm' is the command 'npx srv', and programs of this bundle are not allowed to run",
+            id="an MCP server over stdio",
+        ),
+        pytest.param(
+            {A: ARENA + "  runtime: {evals: {mine: {command: ./e}}}\n", S: scenario("  conversation_assertions: [{type: mine}]\n")},
+            f"{A}:7: {WHO}check 'exec' is the command './e', and programs of this bundle are not allowed to run",
+            id="a program that evaluates",
         ),
     ],
 )
@@ -75,7 +98,12 @@ def test_refused(write: Write, changes: dict[str, str | bytes | None], message: 
         pytest.param({S: scenario(turn="parts: [{type: text, text: Hello}]")}, id="text parts"),
         pytest.param({A: ARENA + "  state_store: {type: memory}\n"}, id="the memory state store"),
         pytest.param({A: ARENA + "  mcp_servers: [{name: m, command: c}]\n"}, id="MCP servers that no prompt uses"),
-        pytest.param({A: ARENA + f"  tool_specs: {{t: {TOOL}mode: exec}}}}\n"}, id="exec tools that no prompt allows"),
+        pytest.param(
+            {
+                A: ARENA + f"  tool_specs: {{t: {TOOL}mode: exec, exec: {{command: c}}}}}}\n",
+            },
+            id="exec tools that no prompt allows",
+        ),
         pytest.param({A: ARENA + "  judges: [{name: j, provider: mock}]\n"}, id="judges that no check asks"),
         pytest.param({C: PROMPT + "  validators: [{type: toxicity, enabled: false}]\n"}, id="a guardrail that is off"),
         pytest.param({C: PROMPT + "  validators: [{type: pii_leakage}]\n"}, id="pii_leakage"),
