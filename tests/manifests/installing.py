@@ -68,7 +68,7 @@ class Installation:
 
     async def objects(self) -> frozenset[str]:
         """Return every object of the cluster, of whatever kind, as `kind.group namespace/name`; Events are none of anybody's."""
-        row = "{range .items[*]}{.kind}.{.apiVersion} {.metadata.namespace}/{.metadata.name}{'\n'}{end}".replace("'", '"')
+        row = '{range .items[*]}{.kind}.{.apiVersion} {.metadata.namespace}/{.metadata.name}{"\\n"}{end}'
 
         async def look() -> frozenset[str] | None:
             kinds = (await self.kubectl("api-resources", "--verbs=list,delete", "-o", "name")).split()
