@@ -61,6 +61,7 @@ def answers_of(items: Iterable[Mapping[str, Any]], *, provider: str = "") -> Moc
 
 
 def _take(answers: MockAnswers, item: Mapping[str, Any]) -> None:
+    """Add one conversation. A persona's entries are numbered by all that the user said, scripted or not, as the mock counts them."""
     if item["verdict"] not in {Verdict.PASS, Verdict.FAIL}:
         answers.left_out.append(f"{item['item']}: it did not run to its end")
         return
@@ -72,11 +73,10 @@ def _take(answers: MockAnswers, item: Mapping[str, Any]) -> None:
         answers.left_out.append(f"{item['item']}: a tool call has arguments that are no JSON object")
         return
     answers.scenarios[item["scenario"]] = {number: _answer(message) for number, message in enumerate(replies, 1)}
-    for message in item["messages"]:
-        persona = (message.get("meta") or {}).get("persona")
-        if message.get("role") == "user" and persona:
-            turns = answers.personas.setdefault(str(persona), {})
-            turns.setdefault(len(turns) + 1, _answer(message))
+    said = [message for message in item["messages"] if message.get("role") == "user"]
+    for number, message in enumerate(said, 1):
+        if persona := (message.get("meta") or {}).get("persona"):
+            answers.personas.setdefault(str(persona), {}).setdefault(number, _answer(message))
 
 
 def _answer(message: Mapping[str, Any]) -> Any:

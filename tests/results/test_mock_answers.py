@@ -39,6 +39,13 @@ def test_a_persona_has_its_own_answers() -> None:
     assert answers.personas == {"angry": {1: "I am cross"}}
 
 
+def test_a_persona_counts_what_was_said_before_it() -> None:
+    """A persona's entries are numbered by everything that the user said, as the mock that plays them back counts."""
+    said = {"role": "user", "content": "I am cross", "meta": {"persona": "angry"}}
+    answers = answers_of([item(messages=[USER, {"role": "assistant", "content": "hello"}, said, {"role": "assistant", "content": "sorry"}])])
+    assert answers.personas == {"angry": {2: "I am cross"}}
+
+
 def test_the_first_item_of_a_scenario_counts() -> None:
     """Other trials say other things; a mock says one."""
     second = item(messages=[USER, {"role": "assistant", "content": "other"}])
