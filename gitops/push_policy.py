@@ -179,7 +179,7 @@ def _explain_ref(name: str, cause: str, said: Sequence[str], policy: PushPolicy)
     conflict = next((match[1] for line in said if f"/{name}'" in line and (match := _CONFLICT.search(line))), None)
     if conflict is not None:
         return f"error: cannot create '{name}': '{_short(conflict)}' exists, and a name cannot be a directory of names too; choose another"
-    if any(match[1].endswith(f"/{name}") for line in said if (match := _LOCKED.search(line))):
+    if any(_short(match[1]) == name for line in said if (match := _LOCKED.search(line))):
         return f"error: cannot move '{name}': another push is moving it, or died amid that; push again in a few seconds"
     if any(cause.startswith(words) for words in _MOVED):
         return f"error: cannot move '{name}': it was moved meanwhile; run `git fetch`, then push again"

@@ -5,22 +5,19 @@ moving the repository. dulwich opens a repository for each call, in a bounded nu
 """
 
 import contextlib
-import re
 import secrets
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import anyio
 import anyio.to_thread
 import structlog
 from dulwich.errors import NotGitRepository
 from dulwich.file import FileLocked
-from dulwich.objects import ObjectID
-from dulwich.refs import Ref
 from dulwich.repo import Repo
 
 from foundation.clock import Clock
@@ -28,10 +25,11 @@ from foundation.crash import crash_point
 from foundation.files import sync_directory, write_file
 from gitops import inspection, maintenance, seeding
 from gitops.content import ContentVolume, ProjectKey
-from gitops.errors import GitFailed, RepositoryBusy, RepositoryExists, SeedFailed, StorageFailed, UnknownProject, UnsafeName
+from gitops.errors import GitFailed, RepositoryBusy, RepositoryExists, SeedFailed, StorageFailed, UnknownProject
 from gitops.freshness import look_at_repository
 from gitops.inspection import CommitSummary, RefSummary
 from gitops.locks import RepositoryLock, acquire
+from gitops.pins import pin_name, read_pins, write_pin
 from gitops.processes import GitCommand, run_git
 from gitops.refs import ResolvedRef, resolve_ref
 from gitops.repository_config import init_arguments
@@ -42,8 +40,6 @@ THREADS = 8
 LOCK_WAIT_S = 30.0
 REF_LOCK_ATTEMPTS = 50
 REF_LOCK_PAUSE_S = 0.02
-PINS: Final = b"refs/arena/runs/"
-_UID = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z-]{0,62}[0-9A-Za-z])?")
 
 log = structlog.get_logger(__name__)
 
@@ -168,25 +164,20 @@ class Repositories:
         Raises:
             RefNotFound: the repository holds no such commit.
         """
-        name = _pin_name(run_uid)
-
-        def write(repository: Repo) -> None:
-            inspection.read_commit(repository, commit)
-            repository.refs.set_if_equals(name, None, ObjectID(commit.encode("ascii")))
-
+        name = pin_name(run_uid)
         async with self._shared(project):
-            await self._write(project, "pin a commit of", write)
+            await self._write(project, "pin a commit of", lambda repository: write_pin(repository, name, commit))
 
     async def unpin(self, project: ProjectKey, run_uid: str) -> None:
         """Give up what `pin` keeps. Idempotent; nothing happens when the repository is gone."""
-        name = _pin_name(run_uid)
+        name = pin_name(run_uid)
         with contextlib.suppress(UnknownProject):
             async with self._shared(project):
                 await self._write(project, "unpin a commit of", lambda repository: repository.refs.remove_if_equals(name, None))
 
     async def pins(self, project: ProjectKey) -> dict[str, str]:
         """Return the pinned commits by run UID."""
-        return await self._read(project, "read the pins of", _read_pins)
+        return await self._read(project, "read the pins of", read_pins)
 
     async def maintain(self, project: ProjectKey) -> None:
         """Remove leftovers of killed processes and what has long been unreachable, roll up many packs, and pack many refs.
@@ -320,6 +311,7 @@ class Repositories:
         def move() -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             path.rename(target)
+            shutil.rmtree(target / maintenance.OLD_PACKS, ignore_errors=True)  # nobody maintains it from now on
             crash_point("repository.moved")
             sync_directory(target.parent)
             sync_directory(path.parent)
@@ -379,18 +371,6 @@ def _open(path: Path, project: ProjectKey) -> Repo:
         return Repo(path, bare=True)
     except NotGitRepository as error:
         raise UnknownProject(f"cannot find repository '{project}': it does not exist") from error
-
-
-def _pin_name(run_uid: str) -> Ref:
-    if _UID.fullmatch(run_uid) is None:
-        raise UnsafeName(f"cannot pin a commit for run '{run_uid[:80]!r}': it is not an object's uid")
-    return Ref(PINS + run_uid.encode("ascii"))
-
-
-def _read_pins(repository: Repo) -> dict[str, str]:
-    names = (name for name in repository.refs.allkeys() if name.startswith(PINS))
-    found = {name.removeprefix(PINS).decode("ascii"): repository.refs.read_ref(name) for name in names}
-    return {uid: value.decode("ascii") for uid, value in sorted(found.items()) if value}
 
 
 def _busy(project: ProjectKey) -> RepositoryBusy:

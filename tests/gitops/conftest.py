@@ -21,7 +21,7 @@ from gitops.repositories import Repositories
 from gitops.smart_http import Access, ServerLimits, SmartHTTP
 
 PROJECT = ProjectKey("team", "support")
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 @dataclass(frozen=True)

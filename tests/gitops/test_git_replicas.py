@@ -172,6 +172,10 @@ async def test_reader_keeps_packs_that_another_replica_replaces(replicas: list[R
     await replicas[2].repositories.maintain(PROJECT)
     assert not kept.exists()
     assert (await git("fsck", "--full", cwd=path)).err == ""
+    kept.mkdir()
+    await replicas[2].repositories.retain(PROJECT, "11111111-1111-1111-1111-111111111111")
+    (retained,) = path.parent.glob(".retained/*.git")
+    assert not (retained / maintenance.OLD_PACKS).exists()
 
 
 async def test_refs_are_packed_into_a_file_that_was_always_there(replicas: list[Replica], git: GitClient, tmp_path: Path) -> None:
