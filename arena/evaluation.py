@@ -8,10 +8,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from arena.settings import process_environment
 from engine.bundle import load_bundle
 from engine.bundle.supported import check_supported
 from engine.conversation import ItemRunner
 from engine.items import Item, ItemResult
+from engine.permissions import NO_PERMISSIONS, Permissions
 from engine.plan import MockOverride, PlanRequest, WorkerOptions, make_plan
 from engine.results.collected import CollectedResults
 from engine.results.summary import RunIdentity
@@ -30,6 +32,7 @@ class EvaluationRequest:
     trials: int | None = None
     mock: str | None = None
     concurrency: int = 16
+    permissions: Permissions = NO_PERMISSIONS
 
 
 class Evaluation:
@@ -55,7 +58,7 @@ class Evaluation:
                 only_scenarios=request.scenarios,
                 only_providers=request.providers,
             ),
-            WorkerOptions(concurrency=request.concurrency),
+            WorkerOptions(concurrency=request.concurrency, permissions=request.permissions),
         )
         check_supported(self.bundle, self.plan)
         self.warnings = (*self.bundle.warnings, *self.plan.warnings)
@@ -63,7 +66,7 @@ class Evaluation:
 
     async def run(self) -> None:
         """Run every item, `concurrency` at a time; memory does not grow with their number."""
-        runner = ItemRunner(self.bundle, self.plan, self._clock)
+        runner = ItemRunner(self.bundle, self.plan, self._clock, process_environment())
         items = iter(self.plan.items)
         try:
             async with asyncio.TaskGroup() as group:

@@ -35,6 +35,7 @@ from arena.reconcilers import reconcilers_of
 from arena.settings import process_environment
 from arena.signals import stop_on_signals
 from engine import worker_settings
+from engine.permissions import NO_GRANTS, Grants
 from engine.queue.embedded import EmbeddedServer
 from engine.queue.redis import RedisWorkQueue
 from engine.queue.urls import without_credentials
@@ -64,6 +65,7 @@ class LocalSettings:
     """What a person may choose of a local installation. `redis_url` "" starts a queue server of our own.
 
     `allowed_networks`: where remotes of external projects may be, besides public addresses. `token_file`: tokens for git beside the installation's own.
+    `grants`: what the bundles of which projects may do.
     """
 
     host: str
@@ -72,6 +74,7 @@ class LocalSettings:
     redis_url: str = ""
     allowed_networks: tuple[Network, ...] = ()
     token_file: Path | None = None
+    grants: Grants = NO_GRANTS
 
 
 class LocalArena:
@@ -133,6 +136,7 @@ class LocalArena:
             image=f"arena:{ENGINE_VERSION}",
             installation=self._state.installation(),
             max_workers=self._settings.max_workers,
+            grants=self._settings.grants,
             users=parts.queue.users(without_credentials(parts.queue_url)),
         )
         duties = [self._control_plane(parts, world).run, runner.run]

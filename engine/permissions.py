@@ -41,3 +41,23 @@ class Permissions:
 
 
 NO_PERMISSIONS = Permissions()
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """What an operator lets the projects of an installation do. Projects are `namespace/project`; each later set implies the first."""
+
+    code: frozenset[str] = frozenset()
+    code_network: frozenset[str] = frozenset()
+    code_unconfined: frozenset[str] = frozenset()
+    networks: tuple[str, ...] = ()
+
+    def of(self, namespace: str, project: str) -> Permissions:
+        """Return what the bundle of a project may do."""
+        name = f"{namespace}/{project}"
+        allowed = name in self.code | self.code_network
+        code: Code = "unconfined" if name in self.code_unconfined else "confined" if allowed else ""
+        return Permissions(code, name in self.code_network, self.networks)
+
+
+NO_GRANTS = Grants()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from arena import settings
-from arena.cli.options import AllowNetwork, network
+from arena.cli.options import AllowCode, AllowCodeNetwork, AllowCodeUnconfined, AllowNetwork, grants, network
 from arena.logging import LogLevel, configure_logging
 from foundation.crash import arm
 
@@ -67,6 +67,9 @@ def controller(  # noqa: PLR0913 - one parameter an option
         int | None, typer.Option("--max-workers", envvar=settings.MAX_WORKERS, min=1, show_default="no limit", help="Most workers of one run.")
     ] = None,
     allow_network: AllowNetwork = None,
+    allow_code: AllowCode = None,
+    allow_code_network: AllowCodeNetwork = None,
+    allow_code_unconfined: AllowCodeUnconfined = None,
     webhook_port: Annotated[
         int, typer.Option("--webhook-port", envvar=settings.WEBHOOK_PORT, min=0, max=65535, help="Port of the admission webhook; 0: none is served.")
     ] = 9443,
@@ -109,6 +112,7 @@ def controller(  # noqa: PLR0913 - one parameter an option
         git_url=checked.git_url(git_url),
         max_workers=max_workers,
         allowed_networks=tuple(network(text) for text in allow_network or ()),
+        grants=grants(allow_code, allow_code_network, allow_code_unconfined, allow_network),
         webhook=webhook,
     )
     access = access_of(kubeconfig, context, settings.process_environment())

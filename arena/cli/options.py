@@ -10,6 +10,7 @@ import typer
 from arena import settings
 from arena.errors import UsageError
 from arena.local.state import StateDirectory
+from engine.permissions import Grants
 
 DEFAULT_STATE = Path("~/.arena")
 
@@ -30,8 +31,24 @@ AllowNetwork = Annotated[
         envvar=settings.ALLOW_NETWORK,
         metavar="CIDR",
         show_default="public addresses only",
-        help="Private network that remotes of external projects may be in; may be repeated.",
+        help="Private network that remotes of external projects, and what bundles call, may be in; may be repeated.",
     ),
+]
+
+
+def _projects(flag: str, envvar: str, help_text: str) -> Any:
+    return typer.Option(flag, envvar=envvar, metavar="NAMESPACE/PROJECT", show_default="none", help=f"{help_text}; may be repeated.")
+
+
+AllowCode = Annotated[
+    list[str] | None, _projects("--allow-code", settings.ALLOW_CODE, "Project whose own programs (exec tools, MCP servers, evals) may run, confined")
+]
+AllowCodeNetwork = Annotated[
+    list[str] | None, _projects("--allow-code-network", settings.ALLOW_CODE_NETWORK, "Project whose programs may run and use the network")
+]
+AllowCodeUnconfined = Annotated[
+    list[str] | None,
+    _projects("--allow-code-unconfined", settings.ALLOW_CODE_UNCONFINED, "Project whose programs may run even where they cannot be confined"),
 ]
 
 
@@ -63,6 +80,21 @@ def network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
         return ipaddress.ip_network(text)
     except ValueError as error:
         raise UsageError(f"cannot allow network '{text}': {error}", hint="write it as 10.20.0.0/16 or fd00:1::/64") from error
+
+
+def grants(
+    allow_code: list[str] | None, allow_code_network: list[str] | None, allow_code_unconfined: list[str] | None, allow_network: list[str] | None
+) -> Grants:
+    """Return what the options let projects do.
+
+    Raises:
+        UsageError: one names no project, or no network.
+    """
+    for name in (*(allow_code or ()), *(allow_code_network or ()), *(allow_code_unconfined or ())):
+        if len([part for part in name.split("/") if part]) != 2 or name.count("/") != 1:  # noqa: PLR2004 - namespace and project
+            raise UsageError(f"cannot allow code of '{name}': it is not NAMESPACE/PROJECT", hint="such as --allow-code default/support")
+    networks = tuple(str(network(text)) for text in allow_network or ())
+    return Grants(frozenset(allow_code or ()), frozenset(allow_code_network or ()), frozenset(allow_code_unconfined or ()), networks)
 
 
 def of_namespace(name: str) -> str:

@@ -13,7 +13,17 @@ import typer
 import uvloop
 
 from arena import settings
-from arena.cli.options import DEFAULT_STATE, AllowNetwork, State, network, state_directory
+from arena.cli.options import (
+    DEFAULT_STATE,
+    AllowCode,
+    AllowCodeNetwork,
+    AllowCodeUnconfined,
+    AllowNetwork,
+    State,
+    grants,
+    network,
+    state_directory,
+)
 from arena.cli.screen import drop_output, paint, print_warning
 from arena.local.state import StateDirectory
 from arena.logging import LogLevel, configure_logging
@@ -40,6 +50,9 @@ def up(  # noqa: PLR0913 - one parameter an option
         str, typer.Option("--redis-url", envvar=settings.REDIS_URL, show_default="our own", help="Queue server to use instead of our own.")
     ] = "",
     allow_network: AllowNetwork = None,
+    allow_code: AllowCode = None,
+    allow_code_network: AllowCodeNetwork = None,
+    allow_code_unconfined: AllowCodeUnconfined = None,
     token_file: Annotated[
         Path | None,
         typer.Option("--token-file", envvar=settings.TOKEN_FILE, show_default="none", help="Tokens for git beside the installation's own."),
@@ -55,6 +68,7 @@ def up(  # noqa: PLR0913 - one parameter an option
     if not _is_loopback(host):
         print_warning(f"{host} can be reached from other machines, and the token crosses the network in the clear; put a TLS proxy before it")
     networks = tuple(network(text) for text in allow_network or ())
+    granted = grants(allow_code, allow_code_network, allow_code_unconfined, allow_network)
     directory = state_directory(state)
     directory.prepare()
     with directory.lock():
@@ -62,7 +76,7 @@ def up(  # noqa: PLR0913 - one parameter an option
         from arena.wiring import LocalArena, LocalSettings  # noqa: PLC0415
 
         return_large_blocks()
-        arena = LocalArena(directory, LocalSettings(host, port, max_workers, redis_url, networks, token_file))
+        arena = LocalArena(directory, LocalSettings(host, port, max_workers, redis_url, networks, token_file, granted))
         with contextlib.suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(arena.run(lambda url: _welcome(url, directory)))
 

@@ -56,7 +56,7 @@ async def _work(settings: WorkerSettings) -> int:
     queue = RedisWorkQueue(settings.redis_url, installation=settings.installation)
 
     def build(plan: Plan) -> ItemRunner:
-        return ItemRunner(load_bundle(settings.content, plan.arena_file), plan, clock)
+        return ItemRunner(load_bundle(settings.content, plan.arena_file), plan, clock, process_environment())
 
     working = Worker(queue, settings.run, build, settings.output, settings.options, clock)
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -127,6 +127,7 @@ class ControllerProcess:
             image=settings.image,
             installation=settings.installation,
             max_workers=settings.max_workers,
+            grants=settings.grants,
             users=self._queue.users(settings.worker_redis_url),
             shared_queue=settings.queue_secret,
             pods=ClusterPods(settings.installation, settings.claim, backoff_by_index=by_index),

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from arena.errors import UsageError
+from engine.permissions import NO_GRANTS, Grants
 from engine.queue.urls import without_credentials
 from foundation.addresses import Network
 from reconcile.worker_job import SecretValue
@@ -56,6 +57,7 @@ class ControllerSettings:
     git_url: str
     max_workers: int | None = None
     allowed_networks: tuple[Network, ...] = ()
+    grants: Grants = NO_GRANTS
     webhook: Webhook | None = None
 
 

@@ -166,6 +166,7 @@ def _options(run: RunScope) -> WorkerOptions:
         max_attempts=template.max_attempts,
         retry_backoff_s=template.retry_backoff_s,
         confidence=template.confidence,
+        permissions=run.world.grants.of(run.project.namespace, run.project.name),
     )
 
 
