@@ -20,7 +20,7 @@ from arena.local.processes import Processes, ProcessRecord
 from arena.local.worker_order import OrderRefused, SecretKey, WorkerOrder, read_order
 from arena.settings import process_environment
 from engine import worker_settings
-from engine.queue.urls import password_of, with_credentials_of
+from engine.queue.urls import is_of_run
 from foundation.clock import Clock
 from reconcile.cluster.core_kinds import value_in
 from reconcile.cluster.port import JOB, SECRET, Cluster
@@ -165,11 +165,11 @@ class JobRunner:
         given = {**self._environment(order), **self._host.environment()}
         if order.queue is not None:
             own = await self._text_of(metadata["namespace"], order.queue)
-            if not password_of(own):  # whoever made the Job makes its Secret again
-                _log.warning("worker_waits_for_secret", job=metadata["name"], secret=order.queue.name)
+            address, installation = given[worker_settings.REDIS_URL], given[worker_settings.INSTALLATION]
+            if not is_of_run(own, address=address, installation=installation):  # whoever made the Job writes its Secret anew
+                _log.info("worker_waits_for_secret", job=metadata["name"], secret=order.queue.name)
                 return record
-            # Where the queue is, this machine knows best: it may have moved since the Secret was written.
-            given[worker_settings.REDIS_URL] = with_credentials_of(given[worker_settings.REDIS_URL], own)
+            given[worker_settings.REDIS_URL] = own
         environment = {**process_environment(), **given, worker_settings.WORKER_NAME: name}
         labels = metadata.get("labels", {})
         log = self._host.logs / metadata["namespace"] / labels.get(RUN_LABEL, metadata["name"]) / f"{name}.log"

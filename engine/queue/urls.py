@@ -5,6 +5,8 @@ Owns where in a URL a credential may stand. Must not know who may have one.
 
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
+from engine.queue.keys import run_of_user
+
 _CREDENTIALS = frozenset({"username", "password"})
 
 
@@ -18,9 +20,10 @@ def with_credentials(url: str, user: str, password: str) -> str:
     return _put_together(url, f"{quote(user, safe='')}:{quote(password, safe='')}@")
 
 
-def with_credentials_of(url: str, other: str) -> str:
-    """Return the address with the credentials that another one has before its host."""
-    return with_credentials(url, unquote(urlsplit(other).username or ""), password_of(other))
+def is_of_run(url: str, *, address: str, installation: str) -> bool:
+    """Say whether a URL leads to the server at `address`, with credentials of a run of this installation; both change when a backup is restored."""
+    user = unquote(urlsplit(url).username or "")
+    return without_credentials(url) == without_credentials(address) and bool(run_of_user(installation, user)) and bool(password_of(url))
 
 
 def password_of(url: str) -> str:

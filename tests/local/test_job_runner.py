@@ -16,7 +16,7 @@ from arena.local.process_times import start_time
 from arena.local.processes import Processes, ProcessRecord
 from arena.local.spare import MAX_ORDER_BYTES, Command, Spare
 from foundation.clock import Clock, SystemClock
-from reconcile.cluster.port import JOB, Listing
+from reconcile.cluster.port import JOB, SECRET, Listing
 from reconcile.cluster.sqlite import SqliteCluster
 from reconcile.errors import NotFound, StoreFull
 
@@ -32,7 +32,7 @@ class Scene:
         self.folder = folder
         self.cluster = SqliteCluster(folder / "store.db", SystemClock())
         self.processes = Processes(folder / "processes", spare)
-        environment = {"GREETING": "from the host", "REDIS_URL": "unix:///socket"}
+        environment = {"GREETING": "from the host", "REDIS_URL": "unix:///socket", "ARENA_INSTALLATION": "here"}
         host = Host(content=folder / "content", logs=folder / "logs", environment=lambda: environment, max_workers=max_workers, command=COMMAND)
         self.runner = JobRunner(self.cluster, self.processes, host, SystemClock())
 
@@ -171,16 +171,30 @@ def _secret(name: str) -> dict[str, Any]:
     return {"valueFrom": {"secretKeyRef": {"name": name, "key": "url"}}}
 
 
-async def test_process_gets_its_credentials_from_a_secret(scene: Scene) -> None:
-    """The Secret that a Job names gives the credentials, the host says where the queue is; until both are there, nothing starts, and no failure counts."""
+STALE = [
+    pytest.param(None, id="no Secret"),
+    pytest.param("unix://arena%3Ahere%3Auid:password@/elsewhere", id="another server"),
+    pytest.param("unix://arena%3Athere%3Auid:password@/socket", id="another installation"),
+    pytest.param("unix:///socket", id="no credentials"),
+]
+
+
+@pytest.mark.parametrize("stale", STALE)
+async def test_process_gets_its_queue_from_a_secret(scene: Scene, stale: str | None) -> None:
+    """The Secret that a Job names gives the queue's address; until it has one of a run here, as after a restore, nothing starts, and no failure counts."""
     job = await scene.job("0", env=[{"name": "REDIS_URL", **_secret("run-queue")}])
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "run-queue", "namespace": NS}}
+    if stale:
+        await scene.cluster.create({**secret, "stringData": {"url": stale}})
     for _ in range(3):
         await scene.runner.sync()
     assert scene.processes.records(job["metadata"]["uid"]) == []
-    metadata = {"name": "run-queue", "namespace": NS}
-    await scene.cluster.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"url": "unix://run:password@/old/socket"}})
+    if stale:
+        await scene.cluster.delete(SECRET, NS, "run-queue")
+    url = "unix://arena%3Ahere%3Auid:password@/socket"
+    await scene.cluster.create({**secret, "stringData": {"url": url}})
     status = await scene.ended()
-    assert (status["succeeded"], status["failed"], [said["REDIS_URL"] for said in scene.said()]) == (1, 0, ["unix://run:password@/socket"])
+    assert (status["succeeded"], status["failed"], [said["REDIS_URL"] for said in scene.said()]) == (1, 0, [url])
 
 
 def _spec(**container: Any) -> dict[str, Any]:
