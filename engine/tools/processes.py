@@ -57,12 +57,12 @@ class Program:
 
 
 class Confinement:
-    """How the programs of one bundle are run. Shared; whether bubblewrap works is found out once."""
+    """How the programs of one bundle are run. Shared. `unconfinable` says why none can be confined; None finds out, once."""
 
-    def __init__(self, root: Path, permissions: Permissions) -> None:
+    def __init__(self, root: Path, permissions: Permissions, unconfinable: str | None = None) -> None:
         self._root = root
         self._permissions = permissions
-        self._fault: str | None = None
+        self._fault = unconfinable
         self._probing = asyncio.Lock()
 
     @contextlib.asynccontextmanager
@@ -172,9 +172,12 @@ class Running:
             ProcessFailed: it ended badly, or wrote more than is read.
         """
         writer, reader = self._streams()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._write(writer, data))
-            reading = group.create_task(self._read_all(reader))
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._write(writer, data))
+                reading = group.create_task(self._read_all(reader))
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from None
         code = await self._process.wait()
         if code != 0:
             raise self.failed(f"it ended with {_ending(code)}")

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 from engine.errors import EngineError
 from foundation.addresses import AddressPolicy, resolve
@@ -26,6 +26,7 @@ DEFAULT_TIMEOUT_S: Final = 30.0
 MAX_CONNECTIONS: Final = 64
 _REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
 _MAX_RESOLVERS: Final = 8
+_OF_ADDRESSES: Final = "%/:?#[]@!$&'()*+,;=~-._"
 
 
 class WebError(EngineError):
@@ -122,7 +123,10 @@ class Web:
         """
         if problem := self.problem(request.url):
             raise WebError(f"{shown(request.url)} may not be reached: {problem}", hint="an operator may allow a network: --allow-network CIDR")
-        return await self._connections().request(request.method, request.url, headers=dict(request.headers), data=request.body, allow_redirects=False)
+        from yarl import URL  # noqa: PLC0415 - as above
+
+        url = URL(quote(request.url, safe=_OF_ADDRESSES), encoded=True)  # as it was written: a slash that was quoted stays so
+        return await self._connections().request(request.method, url, headers=dict(request.headers), data=request.body, allow_redirects=False)
 
     def problem(self, url: str) -> str:
         """Return what speaks against an address whatever its name resolves to, "" for nothing."""

@@ -1,0 +1,63 @@
+"""Bundles that reach outside, and who is there: a web server on loopback, programs in the bundle."""
+
+import textwrap
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from engine.items import ItemResult
+from engine.permissions import Permissions
+from tests.outside.reaching import CONFINED, Handler, Hold, Serve, WriteProgram, run_first, write_bundle
+
+
+@pytest.fixture
+def hold(tmp_path: Path) -> Hold:
+    """Write a bundle and run its first item; its tool results are in `results_of`."""
+
+    async def run(
+        tools: Mapping[str, Mapping[str, Any]],
+        calls: list[dict[str, Any]],
+        *,
+        permissions: Permissions = CONFINED,
+        environment: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> ItemResult:
+        (tmp_path / "bundle").mkdir(exist_ok=True)
+        return await run_first(write_bundle(tmp_path / "bundle", tools, calls, **more), permissions, environment or {})
+
+    return run
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> WriteProgram:
+    """Write a Python program into the bundle."""
+
+    def write(name: str, source: str) -> None:
+        (tmp_path / "bundle").mkdir(exist_ok=True)
+        (tmp_path / "bundle" / name).write_text(textwrap.dedent(source))
+
+    return write
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Serve]:
+    """Serve handlers on loopback until the test ends; returns the address."""
+    running: list[web.AppRunner] = []
+
+    async def start(**handlers: Handler) -> str:
+        app = web.Application()
+        for name, handler in handlers.items():
+            app.router.add_route("*", f"/{name.replace('__', '/')}", handler)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        running.append(runner)
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        return f"http://127.0.0.1:{runner.addresses[0][1]}"
+
+    yield start
+    for runner in running:
+        await runner.cleanup()
