@@ -55,7 +55,8 @@ class CheckTally:
 class Tally:
     """What a set of records adds up to. Skipped items are counted and add nothing else.
 
-    `uncounted_checks` had no room in their records: verdicts count them, `checks` does not.
+    `uncounted_checks` had no room in their records: verdicts count them, `checks` does not. `intolerable` items failed by something else than checks
+    that may fail now and then.
     """
 
     verdicts: dict[Verdict, int] = field(default_factory=lambda: dict.fromkeys(Verdict, 0))
@@ -69,6 +70,7 @@ class Tally:
     ended_at: datetime | None = None
     checks: dict[CheckKey, CheckTally] = field(default_factory=dict)
     uncounted_checks: int = 0
+    intolerable: int = 0
 
     def add(self, record: Record) -> None:
         """Count one record."""
@@ -85,6 +87,7 @@ class Tally:
         self.duration.add(record.duration_ms)
         self._widen(record.started_at, record.ended_at)
         self.uncounted_checks += record.outcomes_cut
+        self.intolerable += record.verdict is Verdict.FAIL and not _is_tolerable(record)
         for outcome in record.outcomes:
             key = (outcome.scope, outcome.turn, outcome.ordinal)
             tally = self.checks.get(key)
@@ -131,12 +134,19 @@ class Tally:
     @property
     def tolerated(self) -> bool:
         """Say whether all that failed here are checks that may fail as often as they did (of one cell; session evals never decide)."""
-        return not self.uncounted_checks and all(check.holds for (scope, _, _), check in self.checks.items() if scope is not Scope.SESSION)
+        return not self.intolerable and all(check.holds for (scope, _, _), check in self.checks.items() if scope is not Scope.SESSION)
+
+    def _widen(self, started_at: datetime, ended_at: datetime) -> None:
+        self.started_at = started_at if self.started_at is None else min(self.started_at, started_at)
+        self.ended_at = ended_at if self.ended_at is None else max(self.ended_at, ended_at)
 
     def ordered_checks(self) -> list[tuple[CheckKey, CheckTally]]:
         """Return the checks by scope (turn, conversation, session), turn and ordinal."""
         return sorted(self.checks.items(), key=lambda entry: (_SCOPE_ORDER[entry[0][0]], -1 if entry[0][1] is None else entry[0][1], entry[0][2]))
 
-    def _widen(self, started_at: datetime, ended_at: datetime) -> None:
-        self.started_at = started_at if self.started_at is None else min(self.started_at, started_at)
-        self.ended_at = ended_at if self.ended_at is None else max(self.ended_at, ended_at)
+
+def _is_tolerable(record: Record) -> bool:
+    """Say whether an item failed by nothing but checks that may fail now and then: its record knows them all, and every one of them says so."""
+    wrong = [found for found in record.outcomes if found.scope is not Scope.SESSION and found.outcome in (Outcome.FAIL, Outcome.ERROR)]
+    known = bool(wrong) and not record.outcomes_cut
+    return known and all(found.outcome is Outcome.FAIL and found.tolerance is not None for found in wrong)

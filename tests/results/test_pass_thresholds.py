@@ -81,3 +81,20 @@ def test_an_error_is_not_tolerated(plan_of: PlanOf, result_of: ResultOf) -> None
     builder.add(record_of(replace(result_of(plan.items[0], Verdict.FAIL), checks=[check(passes=False, tolerance=0.0)])))
     builder.add(record_of(result_of(plan.items[1], Verdict.ERROR)))
     assert builder.build().verdict != "pass"
+
+
+@pytest.mark.parametrize(
+    "checks",
+    [
+        [],
+        [check(passes=True)],
+        [check(passes=False, tolerance=0.0), CheckResult(Scope.CONVERSATION, None, "judge", passed=False, error="out", tolerance=0.0)],
+    ],
+    ids=["no check is known", "no check failed", "a check could not be evaluated"],
+)
+def test_what_failed_for_another_reason_is_not_tolerated(plan_of: PlanOf, result_of: ResultOf, checks: list[CheckResult]) -> None:
+    """An item that failed must have failed by checks that may fail, and by nothing else: what nobody knows is not tolerated."""
+    plan = plan_of(["a"])
+    builder = SummaryBuilder(RunIdentity(), plan)
+    builder.add(record_of(replace(result_of(plan.items[0], Verdict.FAIL), checks=checks)))
+    assert builder.build().verdict == "fail"
