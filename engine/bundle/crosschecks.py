@@ -11,8 +11,9 @@ from engine.bundle.idle_names import checks_of
 from engine.bundle.judge_names import check_judges
 from engine.bundle.model import Bundle, Scenario, Tool, Turn
 from engine.bundle.model_names import check_models
-from engine.bundle.problems import Problems, did_you_mean
+from engine.bundle.problems import Problems, did_you_mean, shown
 from engine.bundle.prompt_checks import check_overrides, check_prompts, check_roles
+from engine.bundle.scenario_prompts import is_named, tool_patterns_of
 
 IMPLICIT_NAMESPACES = ("a2a__", "workflow__", "memory__", "skill__", "image__", "video__")
 """Tools that are offered without being listed (promptkit-format.md 6.1)."""
@@ -96,25 +97,33 @@ def _texts(turn: Turn) -> Iterator[str]:
 
 
 def _check_tools(bundle: Bundle, problems: Problems) -> None:
-    offered: set[str] = set()
     for prompt in bundle.prompts.values():
         for pattern in prompt.allowed_tools:
-            matching = [name for name in bundle.tools if name == pattern or (pattern.endswith("*") and name.startswith(pattern[:-1]))]
-            offered.update(matching)
-            if matching or _may_come_from_elsewhere(bundle, pattern):
+            if any(is_named(name, (pattern,)) for name in bundle.tools) or _may_come_from_elsewhere(bundle, pattern):
                 continue
             if pattern.endswith("*"):
                 problems.warning(prompt.location, f"prompt '{prompt.id}' allows '{pattern}', which no tool of the bundle matches")
                 continue
             hint = did_you_mean(pattern, bundle.tools, otherwise="tools are") or "name its file in the arena's tools"
             problems.error(prompt.location, f"prompt '{prompt.id}' allows the tool '{pattern}', which the bundle does not have", hint)
+    _check_skills(bundle, problems)
+    patterns = {pattern for prompt in bundle.prompts.values() for pattern in prompt.allowed_tools}
+    patterns.update(pattern for scenario in bundle.scenarios.values() for pattern in tool_patterns_of(bundle, scenario))
     for tool in bundle.tools.values():
-        if tool.name not in offered:
+        if not is_named(tool.name, patterns):
             problems.note(tool.location, f"no prompt allows the tool '{tool.name}'")
         elif tool.mode == "mock":
             _check_mock_tool(tool, problems)
         else:
             _check_outside_tool(tool, problems)
+
+
+def _check_skills(bundle: Bundle, problems: Problems) -> None:
+    for skill in bundle.arena.skills:
+        for pattern in skill.allowed_tools:
+            if not any(is_named(name, (pattern,)) for name in bundle.tools):
+                hint = did_you_mean(pattern, bundle.tools, otherwise="tools are")
+                problems.warning(skill.location, f"skill '{skill.name}' allows the tool '{shown(pattern)}', which the bundle does not have", hint)
 
 
 def _may_come_from_elsewhere(bundle: Bundle, pattern: str) -> bool:

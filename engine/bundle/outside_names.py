@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from engine.bundle.check_reader import PROGRAM_CHECK
 from engine.bundle.model import Bundle, Location, Scenario
-from engine.bundle.scenario_prompts import compositions_of, prompts_of
+from engine.bundle.scenario_prompts import is_named, tool_patterns_of
 from engine.bundle.services import McpServer
 
 MCP_PREFIX, AGENT_PREFIX = "mcp__", "a2a__"
@@ -17,9 +17,7 @@ def servers_needed(bundle: Bundle, scenario: Scenario) -> list[McpServer]:
     """Return the MCP servers of which a scenario's prompts allow a tool: a server that nobody may call is not started."""
     if not bundle.arena.mcp_servers:
         return []
-    prompts = (bundle.prompts[asked.task_type] for asked in prompts_of(bundle, scenario) if asked.task_type in bundle.prompts)
-    patterns = [pattern for prompt in prompts for pattern in prompt.allowed_tools]
-    patterns += [step.tool for composition in compositions_of(bundle, scenario) for step in composition.all_steps() if step.tool]
+    patterns = tool_patterns_of(bundle, scenario, listed=True)
     return [server for server in bundle.arena.mcp_servers if any(_leads_to(pattern, f"{MCP_PREFIX}{server.name}__") for pattern in patterns)]
 
 
@@ -45,16 +43,9 @@ def programs_needed(bundle: Bundle, scenario: Scenario) -> Iterator[tuple[Locati
 
 
 def _names_called(bundle: Bundle, scenario: Scenario) -> Iterator[str]:
-    prompts = [bundle.prompts[asked.task_type] for asked in prompts_of(bundle, scenario) if asked.task_type in bundle.prompts]
-    unlisted = ("*",) if bundle.arena.workflow is not None or bundle.arena.skills else ()
-    patterns = [pattern for prompt in prompts for pattern in prompt.allowed_tools or unlisted]
-    yield from (name for name in bundle.tools if any(_matches(pattern, name) for pattern in patterns))
-    yield from (step.tool for composition in compositions_of(bundle, scenario) for step in composition.all_steps() if step.tool)
+    patterns = tool_patterns_of(bundle, scenario)
+    yield from (name for name in bundle.tools if is_named(name, patterns))
     yield from (str(check.params.get("tool")) for check in scenario.checks if check.check == "tool_exec")
-
-
-def _matches(pattern: str, name: str) -> bool:
-    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
 
 
 def _leads_to(pattern: str, prefix: str) -> bool:

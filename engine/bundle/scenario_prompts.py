@@ -1,9 +1,9 @@
-"""Which prompts a scenario talks to: its own, or those of the workflow's states and of the compositions that it runs through.
+"""Which prompts a scenario talks to: its own, or those of the workflow's states and of the compositions that it runs through; and with which tools.
 
-Owns that rule for everybody who checks a bundle. Must not know how a prompt is used.
+Owns these rules for everybody who checks a bundle. Must not know how a prompt is used.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from engine.bundle.compositions import Composition
@@ -56,6 +56,32 @@ def own_composition(bundle: Bundle, scenario: Scenario) -> str:
     if not scenario.task_type and len(compositions) == 1:
         return next(iter(compositions))
     return scenario.task_type if scenario.task_type in compositions else ""
+
+
+def tool_patterns_of(bundle: Bundle, scenario: Scenario, *, listed: bool = False) -> list[str]:
+    """Return the names, some with a trailing `*`, of the tools that a scenario's conversations may come to call.
+
+    They are those that its prompts allow, that skills bring, and that steps name. A prompt that lists none forbids none where the model has tools
+    of a workflow, of skills or of a memory beside the prompt's: then it is all of them, but with `listed` only what is written down counts.
+    """
+    extended = not listed and _is_extended(bundle, scenario)
+    prompts = [bundle.prompts[asked.task_type] for asked in prompts_of(bundle, scenario) if asked.task_type in bundle.prompts]
+    patterns = [pattern for prompt in prompts for pattern in prompt.allowed_tools or (("*",) if extended else ())]
+    patterns += [pattern for skill in bundle.arena.skills for pattern in skill.allowed_tools]
+    for composition in compositions_of(bundle, scenario):
+        for step in composition.all_steps():
+            patterns += [step.tool, *(step.tools or ())]
+    return list(dict.fromkeys(pattern for pattern in patterns if pattern))
+
+
+def _is_extended(bundle: Bundle, scenario: Scenario) -> bool:
+    arena = bundle.arena
+    return arena.workflow is not None or bool(arena.skills) or arena.memory or bool(scenario.seed_memories)
+
+
+def is_named(name: str, patterns: Iterable[str]) -> bool:
+    """Say whether a tool's name is among `patterns`, exactly or by a trailing `*`."""
+    return any(name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern for pattern in patterns)
 
 
 def artifact_placeholders(bundle: Bundle) -> tuple[str, ...]:

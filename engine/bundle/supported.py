@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from engine.bundle.judge_names import asking_of, judges_needed
-from engine.bundle.model import Bundle, Location, PromptConfig, Scenario, Tool
+from engine.bundle.model import Bundle, Location, Scenario, Tool
 from engine.bundle.model_names import model_for, models_needed
 from engine.bundle.outside_names import programs_needed, servers_needed
 from engine.bundle.problems import MAX_REPORTED
-from engine.bundle.scenario_prompts import prompts_of
+from engine.bundle.scenario_prompts import is_named, tool_patterns_of
 from engine.errors import CodeNotAllowed, FeatureNotSupported
 
 if TYPE_CHECKING:
@@ -105,9 +105,10 @@ def _scenario(bundle: Bundle, scenario: Scenario) -> Iterator[Need]:
     who = f"cannot run scenario '{scenario.id}'"
     for place, what in _scenario_needs(bundle, scenario):
         yield place, f"{who}: {what} not supported yet"
-    for asked in prompts_of(bundle, scenario):
-        if asked.task_type in bundle.prompts:
-            yield from _prompt(bundle, who, bundle.prompts[asked.task_type])
+    patterns = tool_patterns_of(bundle, scenario)
+    for tool in bundle.tools.values():
+        if is_named(tool.name, patterns):
+            yield from _tool(who, tool)
 
 
 def _scenario_needs(bundle: Bundle, scenario: Scenario) -> Iterator[Need]:
@@ -125,12 +126,6 @@ def _scenario_needs(bundle: Bundle, scenario: Scenario) -> Iterator[Need]:
         yield scenario.location, "duplex conversations are"
     if scenario.voice:
         yield scenario.location, "voices are"
-
-
-def _prompt(bundle: Bundle, who: str, prompt: PromptConfig) -> Iterator[Need]:
-    for tool in bundle.tools.values():
-        if any(tool.name == pattern or (pattern.endswith("*") and tool.name.startswith(pattern[:-1])) for pattern in prompt.allowed_tools):
-            yield from _tool(who, tool)
 
 
 def _tool(who: str, tool: Tool) -> Iterator[Need]:

@@ -38,7 +38,7 @@ def enable_skills(bundle: Bundle) -> Enable:
         BundleInvalid: a tool that a skill allows has a schema or a template that is none.
     """
     skills = bundle.arena.skills
-    tools = {skill.name: [answering_tool(tool) for tool in named_tools(skill.allowed_tools, bundle.tools) if tool.mode == "mock"] for skill in skills}
+    tools = {skill.name: [answering_tool(tool) for tool in named_tools(skill.allowed_tools, bundle.tools)] for skill in skills}
 
     def enable(transcript: Transcript, clock: Clock) -> Faculty:
         del clock

@@ -189,6 +189,16 @@ def test_a_broken_skill_is_refused(write: Write, tmp_path: Path, text: str, entr
         write([user()], {}, arena={"skills": [entry]})
 
 
+def test_tools_that_a_skill_allows_in_vain_are_said(write: Write, tmp_path: Path) -> None:
+    """A skill may be written for other programs too: a tool of theirs is a warning here, never an error."""
+    skill(tmp_path, "s", "---\nname: s\ndescription: d\nallowed-tools: Bash serch\n---\n")
+    warnings = write([user()], {}, arena={"skills": [{"dir": "s"}]}, tools={"search": {}}).warnings
+    assert [warning.partition(" allows ")[2] for warning in warnings if "skill 's'" in warning] == [
+        "the tool 'Bash', which the bundle does not have",
+        "the tool 'serch', which the bundle does not have",
+    ]
+
+
 def test_two_skills_of_one_name_are_refused(write: Write) -> None:
     """A skill is known by its name."""
     twice = [{"name": "a", "instructions": "x"}, {"name": "a", "instructions": "y"}]

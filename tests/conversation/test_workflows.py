@@ -268,3 +268,9 @@ def test_a_broken_workflow_is_refused(write: Write, states: dict[str, Any], more
     """What a workflow names must be there, and what it says must be known."""
     with pytest.raises(BundleInvalid, match=f"(?s){words}"):
         write([user("Hi")], {}, arena=arena(states), **more)
+
+
+def test_tools_that_no_prompt_lists_are_checked(write: Write) -> None:
+    """Where a workflow's prompts list no tools, all of the bundle's may be called, so a broken one is found when the bundle is read."""
+    with pytest.raises(BundleInvalid, match="cannot use tool 'search'"):
+        write([user("Hi")], {}, arena=arena(), tools={"search": {"mock_template": "{{upper .q}}"}}, prompt={"allowed_tools": []})
