@@ -57,6 +57,8 @@ def any_checks() -> st.SearchStrategy[list[CheckResult]]:
         explanation=text,
         error=text,
         skipped=st.booleans(),
+        value=st.none(),
+        tolerance=st.none() | st.floats(0, 1),
     )
     return st.lists(check, max_size=60)
 
