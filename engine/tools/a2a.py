@@ -25,7 +25,7 @@ from foundation.clock import Clock
 from foundation.patterns import compile_pattern
 
 DEFAULT_TIMEOUT_S: Final = 60.0
-LOOK_AGAIN_S: Final = 1.0
+LOOK_AGAIN_S: Final = 0.5
 MAX_SKILLS: Final = 200
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9]+")
 _NOT_FOUND: Final = 404
@@ -101,9 +101,10 @@ class RemoteAgent:
         Raises:
             ToolsUnavailable: there is none, or it cannot be used; the message names agent, address and why.
         """
-        agent, hidden = self.agent, self._secrets()
+        agent = self.agent
+        private, hidden = self._secrets()
         try:
-            headers = {**agent.headers, **hidden}
+            headers = {**agent.headers, **private}
             for path in ("",) if agent.url.endswith(".json") else CARD_PATHS:
                 url = agent.url.rstrip("/") + path
                 answer = await self._web.fetch(WebRequest("GET", url, headers, timeout_s=self._timeout_s))
@@ -114,7 +115,7 @@ class RemoteAgent:
             cause = f"{shown(url)} answered {answer.status} {answer.reason}"
         except (WebError, WireFault) as error:
             cause = str(error)
-        raise self._unavailable(without(cause, hidden.values()))
+        raise self._unavailable(without(cause, hidden))
 
     async def send(self, endpoint: Endpoint, arguments: Mapping[str, Any], skill: str) -> ToolAnswer:
         """Send a message and return what comes of it.
@@ -122,30 +123,30 @@ class RemoteAgent:
         Raises:
             CallFailed: the agent failed, or did not answer in time.
         """
-        hidden = self._secrets()
+        private, hidden = self._secrets()
         try:
             async with asyncio.timeout(self._timeout_s):
                 ident = randomness.token_hex(8)
-                answer, task = read_answer(await self._post(endpoint, send_request(endpoint, ident, arguments, skill), hidden))
+                answer, task = read_answer(await self._post(endpoint, send_request(endpoint, ident, arguments, skill), private))
                 while answer is None:
                     await self._clock.sleep(LOOK_AGAIN_S)
-                    answer, task = read_answer(await self._post(endpoint, look_request(endpoint, ident, task), hidden))
-                return answer
+                    answer, task = read_answer(await self._post(endpoint, look_request(endpoint, ident, task), private))
+                return ToolAnswer(without(answer.text, hidden), answer.parts)
         except TimeoutError:
             cause = f"it did not answer within {self._timeout_s:g} s"
         except (WebError, WireFault) as error:
             cause = str(error)
-        raise CallFailed("execution", without(f"agent '{self.agent.name}' ({shown(endpoint.url)}) failed: {cause}", hidden.values()))
+        raise CallFailed("execution", without(f"agent '{self.agent.name}' ({shown(endpoint.url)}) failed: {cause}", hidden))
 
-    async def _post(self, endpoint: Endpoint, body: bytes, hidden: Mapping[str, str]) -> bytes:
-        headers = {**endpoint.headers, **self.agent.headers, **hidden}
+    async def _post(self, endpoint: Endpoint, body: bytes, private: Mapping[str, str]) -> bytes:
+        headers = {**endpoint.headers, **self.agent.headers, **private}
         answer: WebAnswer = await self._web.fetch(WebRequest("POST", endpoint.url, headers, body, self._timeout_s))
         if not answer.is_good and not answer.content_type.endswith("json"):
             raise WireFault(f"it answered {answer.status} {answer.reason}")
         return answer.body
 
-    def _secrets(self) -> dict[str, str]:
-        """Return the headers whose values nobody may read."""
+    def _secrets(self) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Return the headers that nobody may read, and what in them is secret."""
         agent = self.agent
         try:
             token = self._environment.value(agent.token_env, f"agent '{agent.name}'") if agent.token_env else agent.token
@@ -154,7 +155,8 @@ class RemoteAgent:
             }
         except VariableRefused as error:
             raise self._unavailable(error.message, transient=False) from None
-        return ({"Authorization": f"{agent.scheme} {token}"} if token else {}) | hidden
+        authorized = {"Authorization": f"{agent.scheme} {token}"} if token else {}
+        return authorized | hidden, (*((token,) if token else ()), *hidden.values())
 
     def _unavailable(self, cause: str, *, transient: bool = True) -> ToolsUnavailable:
         agent = self.agent

@@ -7,7 +7,7 @@ values of variables and the fields to redact, is in no result and no message. Mu
 import base64
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
@@ -117,11 +117,11 @@ class HttpTool:
             raise self._failed(f"the answer of {shown(request.url)} does not fit the tool's output schema: {fault}", ())
         return shortened(value if isinstance(value, str) else json_text(value))
 
-    def _failed(self, cause: str, secrets: Any) -> CallFailed:
+    def _failed(self, cause: str, secrets: Iterable[str]) -> CallFailed:
         return CallFailed("execution", without(f"tool '{self.spec.name}' cannot be called: {cause}", secrets))
 
 
-def without(text: str, secrets: Any) -> str:
+def without(text: str, secrets: Iterable[str]) -> str:
     """Return `text` with every secret in it made unreadable."""
     for secret in secrets:
         if len(secret) >= _SHORTEST_SECRET:
