@@ -30,6 +30,7 @@ SYSTEM = "arena"
 """The namespace that the controllers are in, and their Lease."""
 CLAIM = "arena-content"
 START_S = 90.0
+STARTS = 3
 STOP_S = 40.0
 
 
@@ -75,12 +76,21 @@ class QueueServer:
 class Replica:
     """One process of the installation, `python -m arena controller` or `git-server`. `name` is unlike that of every other one that was started."""
 
-    def __init__(self, name: str, words: tuple[str, ...], environment: Mapping[str, str], folder: Path, probe_port: int) -> None:
+    def __init__(self, name: str, role: str, environment: Mapping[str, str], folder: Path) -> None:
         self.name = name
         self.log_file = folder / f"{name}.log"
+        self._words = [*ARENA, role]
+        self._environment = environment
+        self._starts = 0
+        self.process = self._start()
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        self._starts += 1
+        probe_port, self.port = free_ports(2)
         self._probes = f"http://127.0.0.1:{probe_port}"
-        with self.log_file.open("wb") as log:
-            self.process = subprocess.Popen([*ARENA, *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=dict(environment))
+        environment = {**self._environment, "ARENA_PROBE_PORT": str(probe_port), "ARENA_PORT": str(self.port)}
+        with self.log_file.open("ab") as log:
+            return subprocess.Popen(self._words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
 
     def ask(self, probe: str = "readyz") -> Answer:
         """Ask a probe."""
@@ -94,9 +104,11 @@ class Replica:
             return Answer(0)
 
     def await_ready(self) -> "Replica":
-        """Wait until it is ready."""
+        """Wait until it is ready. One that found a port taken, by somebody who was quicker, is started again."""
 
         def look() -> Answer | None:
+            if not self.is_running and self._starts < STARTS and "cannot listen" in self.last_words():
+                self.process = self._start()
             assert self.process.poll() is None, f"{self.name} ended with exit code {self.process.returncode}:\n{self.last_words()}"
             answer = self.ask()
             return answer if answer.is_ready else None
@@ -145,11 +157,9 @@ class Installation:
         self.controllers: list[Replica] = []
         self.git_servers: list[Replica] = []
         self._folder = folder
-        self._git_ports: dict[str, int] = {}
 
     def start_controller(self, **variables: str) -> Replica:
         """Start one more controller, which is not ready yet; `variables` are more of its environment."""
-        (probe_port,) = free_ports(1)
         settings = {
             "REDIS_URL": self.queue.url,
             "ARENA_CONTENT_CLAIM": CLAIM,
@@ -158,25 +168,20 @@ class Installation:
             "ARENA_ALLOW_NETWORK": "127.0.0.0/8",
             "ARENA_WEBHOOK_PORT": "0",
         }
-        name = f"controller-{len(self.controllers)}"
-        replica = Replica(name, ("controller",), self._environment(probe_port, **(settings | variables)), self._folder, probe_port)
+        replica = Replica(f"controller-{len(self.controllers)}", "controller", self._environment(**(settings | variables)), self._folder)
         self.controllers.append(replica)
         return replica
 
     def start_git_server(self, **variables: str) -> Replica:
         """Start one more git server, which is not ready yet."""
-        probe_port, port = free_ports(2)
-        name = f"git-server-{len(self.git_servers)}"
-        environment = self._environment(probe_port, **{"ARENA_PORT": str(port), **variables})
-        replica = Replica(name, ("git-server",), environment, self._folder, probe_port)
+        replica = Replica(f"git-server-{len(self.git_servers)}", "git-server", self._environment(**variables), self._folder)
         self.git_servers.append(replica)
-        self._git_ports[name] = port
         return replica
 
     def git_url(self, server: Replica | None = None) -> str:
         """Return the address of a git server, with a credential; of the first one that lives when none is named."""
         chosen = server or next(each for each in self.git_servers if each.is_running)
-        return f"http://git:{ADMIN_TOKEN}@127.0.0.1:{self._git_ports[chosen.name]}/git"
+        return f"http://git:{ADMIN_TOKEN}@127.0.0.1:{chosen.port}/git"
 
     def leader(self) -> Replica | None:
         """Return the controller that the Lease names; None when it names none that lives."""
@@ -199,13 +204,12 @@ class Installation:
             replica.kill()
         self.queue.kill()
 
-    def _environment(self, probe_port: int, **variables: str) -> dict[str, str]:
+    def _environment(self, **variables: str) -> dict[str, str]:
         home = self._folder / "home"
         home.mkdir(exist_ok=True)
         common = {
             "ARENA_CONTENT": str(self.content),
             "ARENA_HOST": "127.0.0.1",
-            "ARENA_PROBE_PORT": str(probe_port),
             "KUBECONFIG": str(self.plane.kubeconfig),
             "POD_NAMESPACE": SYSTEM,
         }
