@@ -33,9 +33,10 @@ from engine.bundle.fields import (
     string_map,
 )
 from engine.bundle.ignored import ARENA, DEFAULTS, JUDGE_DEFAULTS, SELF_PLAY
-from engine.bundle.model import NOWHERE, Judge, Location, SelfPlayRole
+from engine.bundle.model import NOWHERE, Location
 from engine.bundle.model_names import SLOTS
 from engine.bundle.resources import file_reference
+from engine.bundle.roles import Judge, SelfPlayRole
 from engine.bundle.skills import SkillReference
 from engine.bundle.yamltree import Document, entries, kind_of
 

@@ -23,9 +23,7 @@ from engine.bundle.model import (
     NOTHING,
     ArenaSpec,
     Bundle,
-    Judge,
     Location,
-    Persona,
     PromptConfig,
     Provider,
     RequestDefaults,
@@ -37,6 +35,7 @@ from engine.bundle.problems import Problems
 from engine.bundle.prompt_parts import load_fragments
 from engine.bundle.prompt_reader import read_persona, read_prompt, read_tool
 from engine.bundle.provider_reader import read_provider
+from engine.bundle.roles import Judge, Persona
 from engine.bundle.scenario_reader import read_scenario
 from engine.bundle.skills import Skill, SkillReference
 from engine.bundle.yamltree import Document, entries, is_null

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from engine.bundle.contexts import ContextPolicy, SeedMemory
     from engine.bundle.evaluations import EvalDef, Evaluation
     from engine.bundle.prompt_parts import Fragment, ModelOverride
+    from engine.bundle.roles import Judge, Persona, SelfPlayRole
     from engine.bundle.services import A2aAgent, Command, HttpCall, McpServer
     from engine.bundle.skills import Skill
     from engine.bundle.workflows import Workflow
@@ -319,43 +320,6 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True)
-class Persona:
-    """A simulated user. `id` is metadata.name; one of `system_template` and `system_prompt` is set."""
-
-    id: str
-    file: str
-    description: str = ""
-    system_template: str = ""
-    system_prompt: str = ""
-    required_vars: tuple[str, ...] = ()
-    optional_vars: Mapping[str, str] = field(default_factory=dict)
-    goals: tuple[str, ...] = ()
-    constraints: tuple[str, ...] = ()
-    style: Json = None
-    voice: str = ""
-    defaults: Json = None
-    location: Location = NOWHERE
-
-
-@dataclass(frozen=True, slots=True)
-class Judge:
-    """A judge's name and the provider that answers for it."""
-
-    name: str
-    provider: str
-    location: Location = NOWHERE
-
-
-@dataclass(frozen=True, slots=True)
-class SelfPlayRole:
-    """A self-play role and the provider that speaks for it."""
-
-    id: str
-    provider: str
-    location: Location = NOWHERE
-
-
-@dataclass(frozen=True, slots=True)
 class ArenaSpec:
     """What the arena file says beyond the files it names.
 
@@ -367,10 +331,10 @@ class ArenaSpec:
     config_dir: str = ""
     run_timeout_s: float | None = None
     state_store: str = "memory"
-    judges: tuple[Judge, ...] = ()
+    judges: tuple["Judge", ...] = ()
     judge_prompt: str = ""
     inference: Mapping[str, str] = field(default_factory=dict)
-    roles: tuple[SelfPlayRole, ...] = ()
+    roles: tuple["SelfPlayRole", ...] = ()
     globals: tuple[Assertion, ...] = ()
     pack_evals: tuple["EvalDef", ...] = ()
     workflow: "Workflow | None" = None
@@ -401,7 +365,7 @@ class Bundle:
     prompts: Mapping[str, PromptConfig]
     prompt_vars: Mapping[str, Mapping[str, str]]
     tools: Mapping[str, Tool]
-    personas: Mapping[str, Persona]
+    personas: Mapping[str, "Persona"]
     evals: Mapping[str, "Evaluation"]
     warnings: tuple[str, ...] = field(default=())
 

@@ -5,7 +5,8 @@ Owns the variables of a persona's template. Must not know how a user's message c
 
 from collections.abc import Mapping
 
-from engine.bundle.model import NOTHING, Persona, Scenario
+from engine.bundle.model import NOTHING, Scenario
+from engine.bundle.roles import Persona
 from engine.bundle.variables import render
 
 _NOT_TOLD = ("expressive", "characterization_rubric")

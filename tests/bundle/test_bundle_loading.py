@@ -13,8 +13,9 @@ from engine.bundle.eval_reader import EVAL_TABLE
 from engine.bundle.evaluations import Evaluation
 from engine.bundle.fields import Table
 from engine.bundle.ignored import IGNORED, NOTED
-from engine.bundle.model import Persona, PromptConfig, Scenario, Tool
+from engine.bundle.model import PromptConfig, Scenario, Tool
 from engine.bundle.prompt_reader import PERSONA_TABLE, PROMPT_TABLE, TOOL_TABLE
+from engine.bundle.roles import Persona
 from engine.bundle.scenario_reader import SCENARIO_TABLE
 from engine.errors import ArenaFileNotFound
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.bundle.model import ArenaSpec, Bundle, Judge, Provider, Scenario, SelfPlayRole
+from engine.bundle.model import ArenaSpec, Bundle, Provider, Scenario
+from engine.bundle.roles import Judge, SelfPlayRole
 from engine.errors import BundleInvalid, NoScenarios, ProviderNotFound
 from engine.plan import JobProviders, PlanRequest, ResolvedProvider, make_plan
 from engine.selection import select_subjects

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from engine.bundle.loader import read_bundle
-from engine.bundle.model import Bundle, Persona, RequestDefaults, Scenario
+from engine.bundle.model import Bundle, RequestDefaults, Scenario
 from engine.bundle.personas import persona_prompt
+from engine.bundle.roles import Persona
 from engine.checks.questions import Answers
 from engine.conversation.asking import Line
 from engine.conversation.script import compile_script
