@@ -13,7 +13,7 @@ from pathlib import Path
 from engine import errors as engine_errors
 from engine.bundle import load_bundle
 from engine.bundle.supported import check_supported
-from engine.plan import Plan, PlanRequest, WorkerOptions, make_plan
+from engine.plan import Plan, PlanRequest, WorkerOptions, digest_of, make_plan
 from foundation.crash import crash_point
 from foundation.errors import ArenaError
 from foundation.files import write_file
@@ -171,14 +171,20 @@ def _options(run: RunScope) -> WorkerOptions:
 
 
 async def _read(run: RunScope, digest: str) -> Plan:
-    """Read the pinned plan from the volume, or from the queue's copy when the volume lost it."""
+    """Read the pinned plan. What another release of this program wrote may be unreadable for good, so such a run ends rather than waits."""
     try:
+        return _parsed(await _pinned(run, digest))
+    except ValueError as error:
+        message = f"cannot read the plan of run '{run.name}': another release of Arena made it ({error})"
+        raise RunRefused(RunReason.WORKERS_FAILED, message, hint="start the run again") from error
+
+
+async def _pinned(run: RunScope, digest: str) -> bytes:
+    """Return the pinned plan's bytes from the volume, or from the queue's copy when the volume lost it."""
+    with contextlib.suppress(OSError):
         data = await asyncio.to_thread(plan_file(run.output, digest).read_bytes)
-        plan = _parsed(data)
-        if plan.digest == digest:
-            return plan
-    except (OSError, ValueError, engine_errors.EngineError):
-        pass
+        if digest_of(data) == digest:
+            return data
     try:
         data = await run.world.queue.plan(run.uid)
     except (engine_errors.RunUnknown, engine_errors.RunSettled) as error:
@@ -188,7 +194,7 @@ async def _read(run: RunScope, digest: str) -> Plan:
     with contextlib.suppress(OSError):  # a run whose directory fails goes on
         await claim_output(run)
         await asyncio.to_thread(write_file, plan_file(run.output, digest), data)
-    return _parsed(data)
+    return data
 
 
 @lru_cache(maxsize=8)

@@ -8,6 +8,7 @@ import pytest
 
 from engine.errors import QueueUnavailable
 from engine.items import RunUID, Verdict
+from engine.plan import Plan
 from engine.queue.memory import MemoryWorkQueue
 from engine.queue.port import QueueState
 from gitops.repositories import Repositories
@@ -179,6 +180,19 @@ async def test_workers_of_another_version_are_named(world: World, monkeypatch: p
     await world.look_at_all(2)
     ready = condition(await world.run())
     assert (ready["reason"], "0.0.1-before" in ready["message"]) == ("WorkersFailed", True), ready["message"]
+
+
+async def test_a_plan_that_cannot_be_read_ends_the_run(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan that another release wrote, and this one cannot read, ends the run with a reason; its workers go, and its keys."""
+    to_json = Plan._to_json
+    monkeypatch.setattr(Plan, "_to_json", lambda plan: {key: value for key, value in to_json(plan).items() if key != "permissions"})
+    await started(world)
+    monkeypatch.undo()
+    await world.look_at_all(3)
+    run = await world.run()
+    ready = condition(run)
+    assert (run["status"]["phase"], ready["reason"], "'permissions'" in ready["message"]) == ("Failed", "WorkersFailed", True), ready["message"]
+    assert (await world.worker_jobs(), await world.queue.runs()) == ([], [])
 
 
 async def test_spend_counts_again_after_a_rebuild(world: World) -> None:
