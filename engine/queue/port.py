@@ -304,7 +304,7 @@ class RunUsers(Protocol):
 
     @property
     def refusal(self) -> str:
-        """Why this server makes no users for us, "" as long as it was not seen to refuse."""
+        """Why this server makes no users for us, "" when it was not seen to refuse within the last minute."""
 
     def url(self, run: RunUID, password: str) -> str:
         """Return the address under which the workers of `run` reach the server, credentials and all."""
@@ -316,7 +316,7 @@ class RunUsers(Protocol):
         """Make the user of `run`, or set it right. Idempotent; who is connected stays so.
 
         Raises:
-            QueueRefused: the server makes no users for us; `refusal` says so from then on.
+            QueueRefused: the server makes no users for us; `refusal` says so for a minute.
         """
 
     async def drop(self, run: RunUID) -> None:

@@ -54,7 +54,8 @@ WORKER_COMMANDS = (
 """The commands that those scripts give, and a worker by itself: EVALSHA, INFO (how long the server has been up), XREAD (waiting)."""
 
 AGAIN_S = 60.0
-"""A user is made again, and the scripts loaded, after this long, in case somebody removed them by hand."""
+"""After this long a user is made again, and the scripts loaded, in case somebody removed them by hand; and a server that made no users is asked again, in
+case its operator lets us now."""
 
 _SHARED = (
     "workers of all runs share one user of the store, which makes none for each: let the control plane's user give ACL SETUSER, DELUSER and USERS"
@@ -81,12 +82,12 @@ class RedisRunUsers:
         self._clock = clock
         self._made: dict[RunUID, _Made] = {}
         self._loaded: _Made | None = None
-        self._refusal = ""
+        self._refusal, self._refused_at = "", 0.0
 
     @property
     def refusal(self) -> str:
         """Why this server makes no users for us."""
-        return self._refusal
+        return self._refusal if self._clock.monotonic() - self._refused_at < AGAIN_S else ""
 
     def url(self, run: RunUID, password: str) -> str:
         """Return the address for the workers of `run`."""
@@ -106,9 +107,7 @@ class RedisRunUsers:
             scripts = [("SCRIPT", "LOAD", load_script(name).text) for name in WORKER_SCRIPTS] if loading else []
             await self._store.commands([*scripts, rules])
         except QueueRefused as error:
-            if not self._refusal:
-                _log.warning("queue_users_refused", cause=error.message)
-            self._refusal = error.message
+            self._heed(error)
             raise
         self._refusal = ""
         self._made[run] = made = _Made(server_start, self._clock.monotonic())
@@ -117,24 +116,37 @@ class RedisRunUsers:
     async def drop(self, run: RunUID) -> None:
         """Remove the user of `run`."""
         self._made.pop(run, None)
-        if not self._refusal:
+        if self.refusal:
+            return
+        try:
             await self._store.command("ACL", "DELUSER", run_user(self._installation, run))
+        except QueueRefused as error:
+            self._heed(error)
 
     async def runs(self) -> list[RunUID]:
         """Return this installation's runs that have a user."""
-        if self._refusal:
+        if self.refusal:
             return []
-        users = [user.decode() for user in await self._store.command("ACL", "USERS")]
+        try:
+            users = [user.decode() for user in await self._store.command("ACL", "USERS")]
+        except QueueRefused as error:
+            self._heed(error)
+            return []
         found = [run for user in users if (run := run_of_user(self._installation, user))]
         self._made = {run: made for run, made in self._made.items() if run in found}
         return found
 
     async def problem(self) -> str:
         """Say what keeps runs from being apart on this server."""
-        if cause := self._refusal or ("" if self._made else await self._would_refuse()):
+        if cause := self.refusal or ("" if self._made else await self._would_refuse()):
             return f"{_SHARED} (it said: {cause})"
         # A socket of ours is private to its owner, and lets nobody else in.
         return "" if self._address.startswith("unix:") or not await self._lets_anybody_in() else _OPEN
+
+    def _heed(self, error: QueueRefused) -> None:
+        if error.message != self._refusal:
+            _log.warning("queue_users_refused", cause=error.message)
+        self._refusal, self._refused_at = error.message, self._clock.monotonic()
 
     async def _would_refuse(self) -> str:
         """Return what the server would say if it were asked for a user, "" when it would make one."""

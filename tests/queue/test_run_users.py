@@ -174,10 +174,11 @@ async def test_a_database_of_its_own_can_be_selected(scene: Scene, each_server: 
 
 @pytest.mark.parametrize("rule", ["-acl", "-acl|setuser"])
 async def test_a_user_who_may_make_no_users(scene: Scene, each_server: EmbeddedServer, rule: str) -> None:
-    """A control plane that may make no users learns it from the first attempt, says so, and does not ask the server again and again."""
+    """A control plane that may make no users learns it from the first attempt, says so, and asks once a minute whether it may by now."""
     name = f"control-{uuid4().hex}"
     await ask(scene.admin, "ACL", "SETUSER", name, "on", "nopass", "allkeys", "allchannels", "+@all", rule)
-    queue = RedisWorkQueue(each_server.url.replace("unix://", f"unix://{name}:x@"), installation=scene.queue.installation)
+    clock = FakeClock()
+    queue = RedisWorkQueue(each_server.url.replace("unix://", f"unix://{name}:x@"), installation=scene.queue.installation, clock=clock)
     users = queue.users(each_server.url)
     assert ("no permissions" in await users.problem(), users.refusal) == (True, "")
     with pytest.raises(QueueRefused):
@@ -185,7 +186,26 @@ async def test_a_user_who_may_make_no_users(scene: Scene, each_server: EmbeddedS
     assert "no permissions" in users.refusal
     assert await users.runs() == []
     await users.drop(scene.run)
+    await ask(scene.admin, "ACL", "SETUSER", name, "+@all")
+    assert "no permissions" in await users.problem()
+    await clock.advance(AGAIN_S)
+    assert users.refusal == ""
+    await users.make(scene.run, PASSWORD)
+    assert scene.run in await users.runs()
     await queue.close()
+    await ask(scene.admin, "ACL", "DELUSER", name)
+
+
+async def test_nothing_to_drop_where_no_users_are_made(scene: Scene, each_server: EmbeddedServer) -> None:
+    """A process that has just started, and may make no users, drops and lists none: that is no outage, for which a run that has ended would wait."""
+    name = f"control-{uuid4().hex}"
+    await ask(scene.admin, "ACL", "SETUSER", name, "on", "nopass", "allkeys", "allchannels", "+@all", "-acl")
+    for verb in ("drop", "runs"):
+        queue = RedisWorkQueue(each_server.url.replace("unix://", f"unix://{name}:x@"), installation=scene.queue.installation)
+        users = queue.users(each_server.url)
+        assert not await (users.drop(scene.run) if verb == "drop" else users.runs())
+        assert "no permissions" in users.refusal
+        await queue.close()
     await ask(scene.admin, "ACL", "DELUSER", name)
 
 
