@@ -25,6 +25,8 @@ from reconcile.runtime.reconciler import Done, Failed, Result, Silent
 RETRY = timedelta(seconds=10)
 PATIENCE = timedelta(minutes=10)
 """So long a run waits for a directory that cannot be written; then it settles without files."""
+STRAGGLING = timedelta(minutes=10)
+"""A worker that can start and can reach the queue has left long before; one that cannot is waited for no longer."""
 LOST_SECOND = timedelta(seconds=3)
 """After so long a store that syncs every second no longer loses what it has answered."""
 
@@ -138,11 +140,15 @@ async def tidy(run: RunScope) -> Result:
 async def _put_away(run: RunScope) -> timedelta | None:
     """Drop the keys, and the user once nobody comes as it; return when to look again, None when nothing is left to do.
 
-    A worker that comes late finds the mark which the keys leave, so the user stays for as long as there may be one.
+    A worker that comes late finds the mark which the keys leave, so the user stays for as long as there may be one. A pod that no node takes would be one
+    for ever, so its Job goes in the end.
     """
     keys_are_gone = await _keys_are_gone(run)
     if run.world.users is not None and not await workers_have_left(run):
-        await keep_queue_open(run)
+        if _ended_before(run, STRAGGLING):
+            await end_workers(run)
+        else:
+            await keep_queue_open(run)
         return RETRY
     await close_queue(run)
     return None if keys_are_gone else LOST_SECOND
@@ -155,4 +161,8 @@ async def _keys_are_gone(run: RunScope) -> bool:
             return False
     except RunUnknown:
         return True
-    return run.clock.now() - datetime.fromisoformat(run.status["completionTime"]) > LOST_SECOND
+    return _ended_before(run, LOST_SECOND)
+
+
+def _ended_before(run: RunScope, age: timedelta) -> bool:
+    return run.clock.now() - datetime.fromisoformat(run.status["completionTime"]) > age

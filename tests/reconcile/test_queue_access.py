@@ -17,6 +17,7 @@ from reconcile.cluster.sqlite import SqliteCluster
 from reconcile.errors import NotFound
 from reconcile.orphans import EVERY_S, GONE_FOR_S
 from reconcile.run import RunReconciler
+from reconcile.run.settling import STRAGGLING
 from reconcile.runtime.controller import Controller, ControllerOptions
 from reconcile.sweep import Sweep
 from reconcile.worker_job import ClusterPods, SecretValue
@@ -188,6 +189,20 @@ async def test_a_run_that_has_ended_shuts_its_queue_when_its_workers_have_left(i
     await isolated.clock.advance(5)
     await isolated.look_at_all()
     assert (isolated.users.users, await isolated.secret()) == ({}, None)
+    assert (await isolated.run())["status"]["tidied"] is True
+
+
+async def test_a_worker_that_never_comes_keeps_no_queue_open(isolated: Isolated) -> None:
+    """A Job of an ended run of which a pod cannot start would never end: it is deleted after a while, and user and Secret go."""
+    run = await started(isolated)
+    await isolated.work(run)
+    await isolated.look_at_all(2)
+    await isolated.clock.advance(STRAGGLING.total_seconds())
+    await isolated.look_at_all()
+    assert (len(await isolated.worker_jobs()), len(isolated.users.users)) == (1, 1)
+    await isolated.clock.advance(10)
+    await isolated.look_at_all(2)
+    assert (await isolated.worker_jobs(), isolated.users.users, await isolated.secret()) == ([], {}, None)
     assert (await isolated.run())["status"]["tidied"] is True
 
 
