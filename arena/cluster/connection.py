@@ -5,8 +5,6 @@ from pathlib import Path
 
 from arena import settings
 from arena.errors import UsageError
-from foundation.clock import Clock
-from reconcile.cluster.kube import KubeCluster
 from reconcile.cluster.kube_access import Access, by_kubeconfig, in_cluster
 
 
@@ -28,8 +26,3 @@ def access_of(kubeconfig: str, context: str, environment: Mapping[str, str]) -> 
             hint="name one with --kubeconfig (KUBECONFIG), or start the process in a pod",
         )
     return in_cluster(host, port)
-
-
-def connected(access: Access, clock: Clock) -> KubeCluster:
-    """Return a client, which connects at its first request."""
-    return KubeCluster(access, clock)

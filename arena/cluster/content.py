@@ -76,6 +76,7 @@ class SharedContent:
 
     async def hung(self) -> None:
         """Wait until the volume has not answered for a minute. One that refuses has answered: it may be full, and be emptied by those who work on."""
+        await self._fit.wait()
         answered_s = self._clock.monotonic()
         while self._clock.monotonic() - answered_s < HUNG_S:
             await self._clock.sleep(LOOK_S)

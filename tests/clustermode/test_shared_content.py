@@ -58,6 +58,10 @@ async def test_a_volume_that_hangs(tmp_path: Path) -> None:
     content = SharedContent(tmp_path, clock, touch=touch)
     hung = asyncio.create_task(content.hung())
     await passing(clock, 2 * HUNG_S)
+    assert (hung.done(), looks) == (False, 0), "a volume was touched before it was known to be fit"
+    keeping = asyncio.create_task(content.keep())
+    await content.fit()
+    await passing(clock, 2 * HUNG_S)
     assert not hung.done()
     answering.clear()
     before = looks
@@ -68,6 +72,7 @@ async def test_a_volume_that_hangs(tmp_path: Path) -> None:
     async with asyncio.timeout(20):
         await hung
     assert looks <= before + 1
+    await ended(keeping)
 
 
 async def test_a_volume_that_refuses(tmp_path: Path) -> None:
@@ -77,10 +82,14 @@ async def test_a_volume_that_refuses(tmp_path: Path) -> None:
     def touch(_: Path) -> None:
         raise OSError(errno.ENOSPC, "no space left")
 
-    hung = asyncio.create_task(SharedContent(tmp_path, clock, touch=touch).hung())
+    content = SharedContent(tmp_path, clock, touch=touch)
+    keeping = asyncio.create_task(content.keep())
+    await content.fit()
+    hung = asyncio.create_task(content.hung())
     await passing(clock, 3 * HUNG_S)
     assert not hung.done()
     await ended(hung)
+    await ended(keeping)
 
 
 async def passing(clock: FakeClock, seconds: float) -> None:
