@@ -60,7 +60,11 @@ class Installation:
         def run() -> subprocess.CompletedProcess[str]:
             return self.plane.kubectl(*words, deadline_s=DEADLINE_S)
 
-        return await asyncio.to_thread(run)
+        try:
+            return await asyncio.to_thread(run)
+        except subprocess.TimeoutExpired as late:
+            listed = await asyncio.to_thread(self.plane.kubectl, "get", "namespaces,pods,jobs,pvc,crd", "-A", "-o", "wide")
+            raise AssertionError(f"kubectl {' '.join(words)} took too long; it said {late.output}\n{listed.stdout}\n{self.logs()}") from None
 
     async def get(self, *words: str) -> Any:
         """Return what `kubectl get` shows."""
@@ -105,6 +109,10 @@ class Installation:
         file = folder / "objects.json"
         file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
         await self.kubectl("apply", "-n", TEAM, "-f", str(file))
+
+    async def remove_objects(self) -> None:
+        """Do what docs/cluster.md says is done before an overlay is deleted: a job's runs go after it, and need the controller."""
+        await self.kubectl("delete", "arenajobs,arenaruns,arenaprojects", "--all", "-A")
 
     async def versions(self, overlay: str) -> dict[str, str]:
         """Return a word for each object of an overlay that changes when somebody writes it; what has a generation may change its status."""

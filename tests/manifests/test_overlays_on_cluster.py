@@ -45,6 +45,7 @@ async def test_from_apply_to_delete(cluster: Installation, overlay: str, tmp_pat
     await pushes(cluster, tmp_path)
 
     await cluster.kubectl("delete", "-n", TEAM, "-k", SAMPLES)
+    await cluster.remove_objects()
     await cluster.kubectl("delete", "-k", str(MANIFESTS / "overlays" / overlay))
     assert await cluster.objects() - before == frozenset()
     assert left_on(cluster.content) == {f"{TEAM}/{TEAM}/arena/repos/.retained/{PROJECT}-{uid}.git"}
