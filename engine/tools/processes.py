@@ -29,6 +29,8 @@ _PROCESSES: Final = 64
 _OPEN_FILES: Final = 256
 _CPU_SECONDS: Final = 300
 _END_S: Final = 1.0
+_NOT_FOUND: Final = 127
+"""How a command ends that is not there."""
 _INSIDE: Final = "/bundle"
 _PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 _SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/alternatives", "/etc/ssl", "/etc/ca-certificates", "/etc/localtime")
@@ -157,6 +159,7 @@ class Running:
         self._program = program
         self._process = process
         self._said = bytearray()
+        self._heard = asyncio.Event()
 
     async def listen(self) -> None:
         """Read the error output to its end and keep the last of it: a process whose error output nobody reads stands still."""
@@ -164,6 +167,7 @@ class Running:
         while stream is not None and (chunk := await stream.read(_STDERR_KEPT_BYTES)):
             self._said += chunk
             del self._said[:-_STDERR_KEPT_BYTES]
+        self._heard.set()
 
     async def converse(self, data: bytes) -> bytes:
         """Write `data`, close the input and return the whole output of a process that then ends well.
@@ -180,6 +184,7 @@ class Running:
             raise failed.exceptions[0] from None
         code = await self._process.wait()
         if code != 0:
+            await self._farewell()
             raise self.failed(f"it ended with {_ending(code)}")
         return reading.result()
 
@@ -204,16 +209,28 @@ class Running:
         """
         _, reader = self._streams()
         try:
-            return await reader.readline()
+            line = await reader.readline()
         except ValueError:
             raise self.failed(f"it wrote a line of more than {MAX_LINE_BYTES >> 20} MiB") from None
+        if not line:
+            await self._farewell()
+        return line
 
     def failed(self, what: str) -> ProcessFailed:
         """Return the error of this process: what happened, and what it last said."""
         code = self._process.returncode
         ended = f" ({_ending(code)})" if code is not None and "ended" not in what else ""
         said = self._said.decode(errors="replace").strip()[-SHOWN_STDERR_CHARACTERS:]
-        return ProcessFailed(f"{self._program} failed: {what}{ended}{f'; it wrote: {said}' if said else ''}")
+        path = self._program.environment.get("PATH") if code == _NOT_FOUND else None
+        more = (f"it wrote: {said}" if said else "", f"the bundle sets PATH to '{path}'" if path else "")
+        return ProcessFailed("; ".join([f"{self._program} failed: {what}{ended}", *(text for text in more if text)]))
+
+    async def _farewell(self) -> None:
+        """Wait a moment for how the process ended, and for its last words: its output closes before both are known."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_END_S):
+                await self._process.wait()
+                await self._heard.wait()
 
     def _streams(self) -> tuple[asyncio.StreamWriter, asyncio.StreamReader]:
         if self._process.stdin is None or self._process.stdout is None:

@@ -87,7 +87,9 @@ async def test_calls_that_fail(hold: Hold, program: WriteProgram, tool: str, sai
     ("more", "why"),
     [
         pytest.param(
-            {"command": "npx", "env": {"PATH": "Make sure node is on your path"}}, "failed to execute npx", id="a command that is not there"
+            {"command": "npx", "env": {"PATH": "Make sure node is on your path"}},
+            "it wrote: prlimit: failed to execute npx: No such file or directory; the bundle sets PATH to 'Make sure node is on your path'",
+            id="a command that is not there",
         ),
         pytest.param({"args": ["-c", "raise SystemExit('no licence')"]}, "(exit code 1); it wrote: no licence", id="a server that does not start"),
         pytest.param(
