@@ -30,7 +30,6 @@ DEFAULT_TIMEOUT_S: Final = 30.0
 MAX_TOOLS: Final = 500
 MAX_PAGES: Final = 50
 MAX_PARTS: Final = 64
-_CLOSE_S: Final = 5.0
 
 
 class McpConnection:
@@ -49,8 +48,10 @@ class McpConnection:
         Raises:
             ToolsUnavailable: it cannot be reached or asked; the message names the server, how it is reached, and why.
         """
+        from engine.tools import mcp_wire  # noqa: F401, PLC0415 - the second that the package takes is not the server's
+
         try:
-            async with asyncio.timeout(self.timeout_s + _CLOSE_S), self.session() as session:
+            async with asyncio.timeout(self.timeout_s), self.session() as session:
                 found = await session.tools()
         except Exception as error:
             raise self._unavailable(error) from error

@@ -17,6 +17,7 @@ from typing import Final
 
 from engine.errors import EngineError, ToolsUnavailable
 from engine.permissions import Permissions
+from engine.tools.process_usage import usage_of
 
 MAX_LINE_BYTES: Final = 8 << 20
 """The longest line, and the longest whole output, that is read of a process."""
@@ -24,6 +25,8 @@ MAX_LINE_BYTES: Final = 8 << 20
 SHOWN_STDERR_CHARACTERS: Final = 600
 _STDERR_KEPT_BYTES: Final = 8192
 _MEMORY_BYTES: Final = 2 << 30
+_TOTAL_BYTES: Final = 4 << 30
+_LOOK_EVERY_S: Final = 0.25
 _FILE_BYTES: Final = 64 << 20
 _PROCESSES: Final = 64
 _OPEN_FILES: Final = 256
@@ -85,12 +88,13 @@ class Confinement:
         running = Running(program, process)
         try:
             async with asyncio.TaskGroup() as group:
-                listening = group.create_task(running.listen())
+                duties = [group.create_task(running.listen()), group.create_task(running.watch())]
                 try:
                     yield running
                 finally:
                     await asyncio.shield(_ended(process))
-                    listening.cancel()
+                    for duty in duties:
+                        duty.cancel()
         except BaseExceptionGroup as failed:
             raise failed.exceptions[0] from None
 
@@ -160,6 +164,7 @@ class Running:
         self._process = process
         self._said = bytearray()
         self._heard = asyncio.Event()
+        self._excess = ""
 
     async def listen(self) -> None:
         """Read the error output to its end and keep the last of it: a process whose error output nobody reads stands still."""
@@ -168,6 +173,19 @@ class Running:
             self._said += chunk
             del self._said[:-_STDERR_KEPT_BYTES]
         self._heard.set()
+
+    async def watch(self) -> None:
+        """End the process when it and all that it started are too many, or hold too much memory; looks a few times a second."""
+        while self._process.returncode is None:
+            used = usage_of(self._process.pid, _PROCESSES)
+            if used.processes > _PROCESSES:
+                self._excess = f"it has more than {_PROCESSES} processes"
+            elif used.memory_bytes > _TOTAL_BYTES:
+                self._excess = f"it holds more than {_TOTAL_BYTES >> 30} GiB of memory"
+            if self._excess:
+                _kill(self._process)
+                return
+            await asyncio.sleep(_LOOK_EVERY_S)
 
     async def converse(self, data: bytes) -> bytes:
         """Write `data`, close the input and return the whole output of a process that then ends well.
@@ -219,6 +237,7 @@ class Running:
     def failed(self, what: str) -> ProcessFailed:
         """Return the error of this process: what happened, and what it last said."""
         code = self._process.returncode
+        what = self._excess or what
         ended = f" ({_ending(code)})" if code is not None and "ended" not in what else ""
         said = self._said.decode(errors="replace").strip()[-SHOWN_STDERR_CHARACTERS:]
         path = self._program.environment.get("PATH") if code == _NOT_FOUND else None
@@ -275,10 +294,14 @@ async def _ended(process: Process) -> None:
     """End a process and its whole group. Confined, whatever left the group ends too: the process was the first of their namespace."""
     if process.stdin is not None:
         process.stdin.close()
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+    _kill(process)
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(process.wait(), _END_S)
+
+
+def _kill(process: Process) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _ending(code: int) -> str:

@@ -68,6 +68,26 @@ async def test_programs_that_fail(hold: Hold, program: WriteProgram, source: str
     assert said in results_of(result)[0]
 
 
+async def test_a_program_that_multiplies(hold: Hold, program: WriteProgram) -> None:
+    """A program that starts more and more others is ended with all of them, also where the kernel's own limit does not bind."""
+    mark = f"many-{os.getpid()}-{time.monotonic_ns()}"
+    program(
+        "many.py",
+        f"""\
+        import subprocess, time
+        for _ in range(80):
+            try:
+                subprocess.Popen(["sh", "-c", "sleep 600; : {mark}"])
+            except OSError:
+                break
+        time.sleep(600)
+        """,
+    )
+    result = await hold({"many": runs("many.py", timeout_ms=15_000)}, [call("many")])
+    assert "it has more than 64 processes" in results_of(result)[0] or os.getuid() != 0
+    await until(lambda: not running(mark))
+
+
 async def test_nothing_is_left_of_a_program(hold: Hold, program: WriteProgram) -> None:
     """What a program starts, also what leaves its group, ends with the call."""
     mark = f"left-{os.getpid()}-{time.monotonic_ns()}"
