@@ -1,19 +1,19 @@
 """A run on a real queue, workers for it, and an engine that a test steers."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
 import pytest_asyncio
 
+from engine.bundle.perturbations import PLAIN
 from engine.items import Item, ItemError, ItemResult, RunUID, Verdict
-from engine.plan import Plan
+from engine.permissions import NO_PERMISSIONS
+from engine.plan import Cell, Plan
 from engine.queue.embedded import EmbeddedServer
 from engine.queue.port import RunMeta
 from engine.queue.redis import RedisWorkQueue
@@ -23,31 +23,30 @@ from engine.worker import Worker, WorkerOptions
 from foundation.clock import SystemClock
 
 LEASE_S = 0.3
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 OPTIONS = WorkerOptions("w", run_name="demo", lease_s=LEASE_S, renew_s=LEASE_S / 3, grace_s=5.0, patience_s=5.0)
 Behaviour = Callable[[Item, int], Awaitable[ItemResult]]
 
 
 def plan_of(count: int, *, version: str = ENGINE_VERSION, attempts: int = 3, timeout_s: float = 5.0) -> Plan:
     """Return a plan of one scenario, one provider and `count` trials."""
-    content: dict[str, Any] = {
-        "engineVersion": version,
-        "arenaFile": "config.arena.yaml",
-        "mocked": None,
-        "cells": [["s", "p", count, [["", []]]]],
-        "providers": {},
-        "serving": {},
-        "scenarios": ["s"],
-        "trials": count,
-        "itemTimeoutS": timeout_s,
-        "maxAttempts": attempts,
-        "retryBackoffS": 0.01,
-        "concurrency": 4,
-        "image": "",
-        "confidence": 0.95,
-        "warnings": [],
-    }
-    return Plan.from_bytes(json.dumps(content).encode())
+    return Plan(
+        engine_version=version,
+        arena_file="config.arena.yaml",
+        mocked=None,
+        cells=(Cell("s", "p", count, PLAIN),),
+        providers={},
+        serving={},
+        scenarios=("s",),
+        trials=count,
+        item_timeout_s=timeout_s,
+        max_attempts=attempts,
+        retry_backoff_s=0.01,
+        concurrency=4,
+        image="",
+        confidence=0.95,
+        permissions=NO_PERMISSIONS,
+    )
 
 
 def result_of(item: Item, attempt: int, *, error: ItemError | None = None, retryable: bool = False) -> ItemResult:
