@@ -45,7 +45,7 @@ def test_bombs(write: Write, text: str, message: str) -> None:
         assert message in error.message  # noqa: PT017 - the staircase may also load: it is only long
     else:
         assert not message
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
 
 
 def test_file_over_the_limit(write: Write) -> None:
@@ -105,7 +105,7 @@ def test_bundle_of_many_bombs(write: Write) -> None:
     started = time.monotonic()
     with pytest.raises(BundleInvalid, match="unfold into too much"):
         load_bundle(root)
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 60
 
 
 def test_variables_that_hold_each_other() -> None:

@@ -44,7 +44,7 @@ async def cluster(clock: FakeClock) -> AsyncIterator[SqliteCluster]:
 
 async def first(watch: AsyncIterator[WatchEvent]) -> WatchEvent:
     """Return the next event of a watch."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         return await anext(watch)
 
 

@@ -15,7 +15,7 @@ PLAN = b'{"plan": 1}'
 DIGEST = f"sha256:{sha256(PLAN).hexdigest()}"
 LONG = 30.0
 SHORT = 0.05
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 T = TypeVar("T")
 
 

@@ -19,7 +19,7 @@ def job(name: str, namespace: str = NS, **metadata: Any) -> Object:
 
 async def take(watch: AsyncIterator[WatchEvent], count: int) -> list[WatchEvent]:
     """Return the next events of a watch."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         return [await anext(watch) for _ in range(count)]
 
 

@@ -84,7 +84,7 @@ def test_run_survives_a_killed_server(folders: tuple[Path, Path]) -> None:
     finally:
         code = second.stop()
     assert code == 0
-    assert until(lambda: descendants(str(state)) == [], "every process to end", deadline_s=10)
+    assert until(lambda: descendants(str(state)) == [], "every process to end")
 
 
 def test_run_survives_killed_workers_and_queue(folders: tuple[Path, Path]) -> None:
@@ -102,7 +102,7 @@ def test_run_survives_killed_workers_and_queue(folders: tuple[Path, Path]) -> No
         assert_whole(Namespace(second, "default", home / "eve"))
     finally:
         second.stop()
-    assert until(lambda: descendants(str(state)) == [], "every process to end", deadline_s=10)
+    assert until(lambda: descendants(str(state)) == [], "every process to end")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "ctrl-c"])
@@ -115,7 +115,7 @@ def test_clean_stop_in_the_middle_of_a_run(folders: tuple[Path, Path], number: s
     next(watch)
     begun = time.monotonic()
     assert first.stop(number) == 0
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 25
     list(watch)
     assert descendants(str(state)) == []
     assert lines_of(first) < ITEMS
@@ -138,7 +138,7 @@ def test_stop_while_starting(folders: tuple[Path, Path]) -> None:
     process.terminate()
     _, err = process.communicate(timeout=30)
     assert (process.returncode, err) == (0, b"")
-    assert until(lambda: descendants(str(state)) == [], "every process to end", deadline_s=10)
+    assert until(lambda: descendants(str(state)) == [], "every process to end")
 
 
 def test_killed_worker_is_replaced(folders: tuple[Path, Path]) -> None:

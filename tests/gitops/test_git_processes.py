@@ -61,7 +61,7 @@ async def test_timeout_ends_the_whole_group() -> None:
     started = time.monotonic()
     with pytest.raises(GitFailed, match=r"longer than 0\.2 s"):
         await run_git(SLEEPER, timeout_s=0.2)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 60
 
 
 async def test_cancellation_ends_the_whole_group() -> None:

@@ -70,7 +70,7 @@ class Scene:
         status = await self.status(name)
         return status if status.get("conditions") else None
 
-    async def until(self, probe: Callable[[], Awaitable[Any]], deadline_s: float = 20.0) -> Any:
+    async def until(self, probe: Callable[[], Awaitable[Any]], deadline_s: float = 60.0) -> Any:
         """Let the runner look until `probe` finds something."""
         async with asyncio.timeout(deadline_s):
             while True:
@@ -277,7 +277,7 @@ async def test_runner_outlives_a_store_that_fails(scene: Scene) -> None:
     await scene.job("0")
     running = asyncio.ensure_future(scene.runner.run())
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not (await scene.status()).get("conditions") and not running.done():  # noqa: ASYNC110 - the runner changes it
                 await asyncio.sleep(0.02)
     finally:

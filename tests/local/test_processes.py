@@ -12,7 +12,7 @@ import pytest
 from arena.local.processes import Processes, ProcessRecord
 
 UID = "0c5c1c52-0000-4000-8000-000000000000"
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 
 
 @pytest.fixture

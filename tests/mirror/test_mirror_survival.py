@@ -135,9 +135,8 @@ async def test_an_orphaned_fetch_is_ended(mirrored: Mirrored, stalling: Misbehav
         await process.wait()
     assert is_receiving(mirrored)
     stalling.behaviour = lambda request: [through(host, request)]
-    begun = time.monotonic()
-    await mirrored.fetch()
-    assert time.monotonic() - begun < 10
+    async with asyncio.timeout(DEADLINE_S):
+        await mirrored.fetch()
     assert mirrored.refs() == upstream.refs()
     mirrored.check()
 
@@ -162,7 +161,7 @@ async def test_pins_and_readers_do_not_wait_for_a_fetch(mirrored: Mirrored, stal
     upstream.commit(files={"b.bin": os.urandom(PACK_BYTES)})
     fetching = asyncio.create_task(mirrored.aim(stalling.url(upstream.name)).fetch())
     await until(lambda: is_receiving(mirrored), "half a pack")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE_S):
         await mirrored.repositories.pin(PROJECT, UID, tip)
         assert await mirrored.repositories.head(PROJECT) == tip
         await mirrored.repositories.maintain(PROJECT)

@@ -68,7 +68,7 @@ class Behind:
         """Be told of all that has happened to some kinds so far."""
         for kind in kinds:
             self.cluster.heard[kind].set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             for kind in kinds:
                 while not await self._knows(kind):  # noqa: ASYNC110 - nobody says when a watch has caught up
                     await asyncio.sleep(0.002)

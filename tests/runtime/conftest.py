@@ -61,7 +61,7 @@ class Bench:
 
     async def until(self, check: Callable[[], bool | Awaitable[bool]]) -> None:
         """Wait until a condition holds, with a deadline; a controller that died meanwhile is raised."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while True:
                 result = check()
                 if result if isinstance(result, bool) else await result:

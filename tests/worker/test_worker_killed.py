@@ -115,7 +115,7 @@ async def test_a_lost_second_is_run_again_and_counted_once(tmp_path: Path) -> No
 
 async def until_recorded(scene: Scene, count: int) -> None:
     """Wait until `count` items are counted."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             if (await scene.queue.state(scene.run)).recorded >= count:
                 return

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from engine.items import Item, ItemResult
+from engine.queue.store import MAX_BLOCK_S
 from engine.worker import ExitReason
 from tests.worker.conftest import LEASE_S, OPTIONS, RecordingRunner, Scene, passes, result_of, until
 
@@ -120,6 +121,6 @@ async def test_an_idle_worker_leaves_as_the_run_drains(scene: Scene) -> None:
     await until(lambda: bool(busy.now_running))
     idle = asyncio.ensure_future(scene.worker(RecordingRunner(passes), replace(OPTIONS, lease_s=30.0)).work())
     release.set()
-    async with asyncio.timeout(1.0):
+    async with asyncio.timeout(MAX_BLOCK_S - 1):  # after which it would have looked by itself
         exits = [(await each).reason for each in (first, idle)]
     assert set(exits) == {ExitReason.DRAINED}

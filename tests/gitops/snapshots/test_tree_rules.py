@@ -209,7 +209,7 @@ def test_a_bomb_costs_little(forge: Forge) -> None:
         for _ in range(10):
             bomb = forge.tree(*(("40000", b"d%d" % n, bomb) for n in range(10)))
         assert broken(forge, bomb, SnapshotLimits(max_files=2000)) == [(Rule.FILES, "")]
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
 
 
 def test_depth_and_length_are_limited(forge: Forge) -> None:
