@@ -7,14 +7,14 @@ Pure but for one look at the mock response file that an override names. Must not
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from engine.bundle.evaluations import Evaluation
 from engine.bundle.mock_reader import load_mock_responses
-from engine.bundle.model import Bundle, Provider, Scenario
+from engine.bundle.model import Bundle, Provider
 from engine.bundle.model_names import models_needed
 from engine.bundle.paths import join
 from engine.bundle.perturbations import Variant, count_variants, variants_of
@@ -29,6 +29,8 @@ from engine.selection import (
     Subject,
     bundle_pool,
     check_known,
+    check_roles,
+    check_serving,
     fallback_warning,
     idle_excludes,
     job_pool,
@@ -269,7 +271,7 @@ def make_plan(bundle: Bundle, request: PlanRequest, options: WorkerOptions = Wor
         {cell.provider for cell in cells if cell.scenario in bundle.scenarios},
         (serving_providers(bundle) | models_needed(bundle)) & specs.keys(),
     )
-    _check_roles(bundle, rows, serving)
+    check_roles(bundle, [row.subject for row in rows], serving)
     config = override.config if override else None
     return Plan(
         engine_version=ENGINE_VERSION,
@@ -321,7 +323,7 @@ def _cells(rows: list[_Row], cap: int) -> tuple[Cell, ...]:
 
 def _pool(bundle: Bundle, request: PlanRequest) -> Pool:
     if request.providers is None:
-        _check_serving(bundle)
+        check_serving(bundle)
         return bundle_pool(bundle)
     arrays = {
         group: {entry.id: _capabilities(entry) for entry in entries}
@@ -338,28 +340,6 @@ def _pool(bundle: Bundle, request: PlanRequest) -> Pool:
 
 def _capabilities(entry: ResolvedProvider) -> tuple[str, ...]:
     return tuple(entry.spec.get("capabilities") or ())
-
-
-def _check_serving(bundle: Bundle) -> None:
-    named = [(j.provider, f"judge '{j.name}'", j.location) for j in bundle.arena.judges]
-    named += [(r.provider, f"self-play role '{r.id}'", r.location) for r in bundle.arena.roles]
-    for ident, who, place in named:
-        if ident not in bundle.providers:
-            raise ProviderNotFound(
-                f"{place}: {who} names provider '{shown(ident)}', which the bundle does not have", hint="add its file to the arena's providers"
-            )
-
-
-def _check_roles(bundle: Bundle, rows: list[_Row], serving: Collection[str]) -> None:
-    providers = {role.id: role.provider for role in bundle.arena.roles}
-    for row in rows:
-        for turn in row.subject.turns if isinstance(row.subject, Scenario) else ():
-            provider = providers.get(turn.role)
-            if provider is not None and provider not in serving:
-                raise ProviderNotFound(
-                    f"{turn.location}: no provider speaks for the self-play role '{shown(turn.role)}': the job's providers do not have '{shown(provider)}'",
-                    hint="bring it in a group of the job that is a map, under that key",
-                )
 
 
 def _specs(bundle: Bundle, job: JobProviders | None) -> dict[str, dict[str, Any]]:

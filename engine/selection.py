@@ -213,3 +213,34 @@ def _grouped_providers(scenario: Scenario, pool: Pool) -> set[str]:
             f"{place}: no provider declares all of its required capabilities: {wanted}", hint="providers declare them in 'capabilities'"
         )
     return capable
+
+
+def check_serving(bundle: Bundle) -> None:
+    """Check that judges and self-play roles name providers that the bundle has.
+
+    Raises:
+        ProviderNotFound: one does not; the message names it.
+    """
+    named = [(j.provider, f"judge '{j.name}'", j.location) for j in bundle.arena.judges]
+    named += [(r.provider, f"self-play role '{r.id}'", r.location) for r in bundle.arena.roles]
+    for ident, who, place in named:
+        if ident not in bundle.providers:
+            raise ProviderNotFound(
+                f"{place}: {who} names provider '{shown(ident)}', which the bundle does not have", hint="add its file to the arena's providers"
+            )
+
+
+def check_roles(bundle: Bundle, subjects: Iterable[Subject], serving: Collection[str]) -> None:
+    """Check that somebody speaks for every self-play role of the chosen scenarios.
+
+    Raises:
+        ProviderNotFound: for one nobody does; the message names the turn.
+    """
+    providers = {role.id: role.provider for role in bundle.arena.roles}
+    for turn in (turn for subject in subjects if isinstance(subject, Scenario) for turn in subject.turns):
+        provider = providers.get(turn.role)
+        if provider is not None and provider not in serving:
+            raise ProviderNotFound(
+                f"{turn.location}: no provider speaks for the self-play role '{shown(turn.role)}': the job's providers do not have '{shown(provider)}'",
+                hint="bring it in a group of the job that is a map, under that key",
+            )

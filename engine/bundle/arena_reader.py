@@ -3,7 +3,6 @@
 Owns the tables of the arena file. Inline specs stay nodes: the loader reads them like the files they stand for.
 """
 
-import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +12,6 @@ from yaml.nodes import MappingNode, Node
 from engine.bundle.check_reader import checks, session_evals
 from engine.bundle.fields import (
     INVALID,
-    Schema,
     Table,
     boolean,
     checked,
@@ -28,7 +26,7 @@ from engine.bundle.fields import (
     one_of,
     reads,
     record,
-    schema_of,
+    schema_in,
     string,
     string_map,
 )
@@ -62,11 +60,6 @@ class Reference:
     location: Location = NOWHERE
 
 
-def _schema_in(module: str, reader: str) -> Schema:
-    """Return the schema of a reader of a module that only some arenas need."""
-    return schema_of(getattr(importlib.import_module(f"engine.bundle.{module}"), reader))
-
-
 @reads({"type": "object"})
 def _inline(document: Document, node: Node, key: str) -> Any:
     if not isinstance(node, MappingNode):
@@ -75,14 +68,14 @@ def _inline(document: Document, node: Node, key: str) -> Any:
     return entries(document, node)
 
 
-@reads(lambda: _schema_in("workflow_reader", "read_workflow"))
+@reads(lambda: schema_in("workflow_reader", "read_workflow"))
 def _workflow(document: Document, node: Node, key: str) -> Any:
     from engine.bundle.workflow_reader import read_workflow  # noqa: PLC0415 - only arenas that have one need it
 
     return read_workflow(document, node, key)
 
 
-@reads(lambda: _schema_in("composition_reader", "read_compositions"))
+@reads(lambda: schema_in("composition_reader", "read_compositions"))
 def _compositions(document: Document, node: Node, key: str) -> Any:
     from engine.bundle.composition_reader import read_compositions  # noqa: PLC0415 - as above
 
@@ -100,18 +93,21 @@ def _memory(document: Document, node: Node, key: str) -> Any:
     return boolean(document, present["enabled"][1], "enabled") if "enabled" in present else True
 
 
+@reads(lambda: schema_in("service_reader", "mcp_server"))
 def _mcp_server(document: Document, node: Node, key: str) -> Any:
     from engine.bundle.service_reader import mcp_server  # noqa: PLC0415 - only arenas that have one need it
 
     return mcp_server(document, node, key)
 
 
+@reads(lambda: schema_in("service_reader", "a2a_agent"))
 def _a2a_agent(document: Document, node: Node, key: str) -> Any:
     from engine.bundle.service_reader import a2a_agent  # noqa: PLC0415 - as above
 
     return a2a_agent(document, node, key)
 
 
+@reads(lambda: schema_in("service_reader", "commands"))
 def _programs(document: Document, node: Node, key: str) -> Any:
     from engine.bundle.service_reader import commands  # noqa: PLC0415 - as above
 

@@ -4,6 +4,7 @@ A `Table` lists every key of one object of the format with its reader, so that w
 that is left empty counts as not given. Must not know which objects there are: the readers of each kind hold their own tables.
 """
 
+import importlib
 import re
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
@@ -62,6 +63,11 @@ def schema_of(reader: FieldReader) -> Schema:
     """Return the JSON Schema of a reader's values; that of any value when nobody has said it."""
     known = _SCHEMAS.get(reader)
     return {} if known is None else known()
+
+
+def schema_in(module: str, reader: str) -> Schema:
+    """Return the schema of a reader of a module that is imported only where it is needed, by the module's name in this package."""
+    return schema_of(getattr(importlib.import_module(f"engine.bundle.{module}"), reader))
 
 
 def table_schema(table: Table) -> Schema:

@@ -21,7 +21,9 @@ from engine.bundle.fields import (
     number,
     one_of,
     read_object,
+    reads,
     record,
+    schema_in,
     string,
     string_map,
     strings,
@@ -104,12 +106,14 @@ def read_prompt(document: Document, node: Node) -> dict[str, Any] | None:
     return {key: value for key, value in values.items() if key not in _NOT_KEPT}
 
 
+@reads(lambda: schema_in("service_reader", "http_call"))
 def _http(document: Document, node: Node, key: str) -> Any:
     from engine.bundle.service_reader import http_call  # noqa: PLC0415 - only bundles that call services need it
 
     return http_call(document, node, key)
 
 
+@reads(lambda: schema_in("service_reader", "command"))
 def _exec(document: Document, node: Node, key: str) -> Any:
     from engine.bundle.service_reader import command  # noqa: PLC0415 - only bundles with programs need it
 

@@ -21,10 +21,12 @@ from engine.bundle.fields import (
     name,
     one_of,
     read_object,
+    reads,
     record,
     string,
     string_map,
     strings,
+    table_schema,
 )
 from engine.bundle.paths import join
 from engine.bundle.problems import shown
@@ -37,6 +39,7 @@ _TOOL_WORD = re.compile(r"[A-Za-z0-9_.-]+")
 _SCHEMES = ("http://", "https://")
 
 
+@reads({"type": "string"})
 def _jmespath(document: Document, node: Node, key: str) -> Any:
     expression = string(document, node, key)
     if expression is INVALID or not expression:
@@ -52,6 +55,7 @@ def _jmespath(document: Document, node: Node, key: str) -> Any:
     return expression
 
 
+@reads({"type": "string", "examples": list(METHODS)})
 def _method(document: Document, node: Node, key: str) -> Any:
     value = string(document, node, key)
     if value is not INVALID and value.upper() not in METHODS:
@@ -60,6 +64,7 @@ def _method(document: Document, node: Node, key: str) -> Any:
     return value if value is INVALID else value.upper()
 
 
+@reads({"type": "string", "pattern": "^(https?://|\\{\\{)"})
 def _url(document: Document, node: Node, key: str) -> Any:
     value = name(document, node, key)
     if value is not INVALID and not value.startswith(_SCHEMES) and not value.startswith("{{"):
@@ -68,6 +73,7 @@ def _url(document: Document, node: Node, key: str) -> Any:
     return value
 
 
+@reads({"type": "array", "items": {"type": "string", "pattern": "^[^=]+=[A-Za-z_][A-Za-z0-9_]*$"}})
 def _headers_from_env(document: Document, node: Node, key: str) -> Any:
     entries = strings(document, node, key)
     if entries is INVALID:
@@ -82,6 +88,7 @@ def _headers_from_env(document: Document, node: Node, key: str) -> Any:
     return tuple(pairs)
 
 
+@reads({"type": ["object", "array"], "items": {"type": "string"}, "additionalProperties": {"type": "string"}})
 def environment(document: Document, node: Node, key: str) -> Any:
     """Read variables: an object of values, or a list of `NAME` (passed on) and `NAME=value`; returns name -> value, None for one that is passed on."""
     if isinstance(node, MappingNode):
@@ -102,6 +109,7 @@ def environment(document: Document, node: Node, key: str) -> Any:
     return found
 
 
+@reads({"type": "string", "pattern": f"^{_TOOL_WORD.pattern}$"})
 def _word(document: Document, node: Node, key: str) -> Any:
     value = name(document, node, key)
     if value is not INVALID and _TOOL_WORD.fullmatch(value) is None:
@@ -172,6 +180,7 @@ _MCP = Table(
 )
 
 
+@reads(lambda: table_schema(_HTTP))
 def http_call(document: Document, node: Node, key: str) -> Any:
     """Read the `http` of a tool."""
     del key
@@ -190,6 +199,7 @@ def http_call(document: Document, node: Node, key: str) -> Any:
     )
 
 
+@reads(lambda: table_schema(_EXEC))
 def command(document: Document, node: Node, key: str) -> Any:
     """Read the `exec` of a tool, or a program that evaluates."""
     del key
@@ -200,6 +210,7 @@ def command(document: Document, node: Node, key: str) -> Any:
     return Command(**values, server=server, directory=document.directory, location=document.at(node))
 
 
+@reads(lambda: table_schema(_MCP))
 def mcp_server(document: Document, node: Node, key: str) -> Any:
     """Read an MCP server."""
     del key
@@ -287,6 +298,7 @@ _AUTH = record(Table("`auth`", {"scheme": name, "token": string, "token_env": na
 _SKILL_FILTER = record(Table("`skill_filter`", {"allowlist": strings, "blocklist": strings}), dict, located=False)
 
 
+@reads(lambda: table_schema(_CARD))
 def _card(document: Document, node: Node, key: str) -> Any:
     del key
     values = read_object(document, node, _CARD)
@@ -296,6 +308,7 @@ def _card(document: Document, node: Node, key: str) -> Any:
     return AgentCard(values["name"], values.get("skills", ()), values.get("description", ""), modes)
 
 
+@reads(lambda: table_schema(_RULE))
 def _rule(document: Document, node: Node, key: str) -> Any:
     del key
     values = read_object(document, node, _RULE)
@@ -334,6 +347,7 @@ _A2A = Table(
 )
 
 
+@reads(lambda: table_schema(_A2A))
 def a2a_agent(document: Document, node: Node, key: str) -> Any:
     """Read an A2A agent."""
     del key
