@@ -20,7 +20,7 @@ from typing import Any, Final, Self
 import uvloop
 
 from arena.http_protocol import BoundedProtocol
-from arena.local.large_blocks import return_large_blocks
+from arena.large_blocks import return_large_blocks
 from arena.logging import LogLevel, configure_logging
 from bench.store_objects import NAMESPACE
 from bench.store_plane import INSTALLATION, InterruptedWatches, Plane, memory_mb, timed, until

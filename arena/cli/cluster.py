@@ -153,7 +153,7 @@ def _replica(content: Path, host: str, probe_port: int) -> "Replica":
 def _run(process: Coroutine[Any, Any, None]) -> None:
     import uvloop  # noqa: PLC0415
 
-    from arena.local.large_blocks import return_large_blocks  # noqa: PLC0415
+    from arena.large_blocks import return_large_blocks  # noqa: PLC0415
 
     arm(settings.crash_at())
     return_large_blocks()

@@ -72,7 +72,7 @@ def up(  # noqa: PLR0913 - one parameter an option
     directory = state_directory(state)
     directory.prepare()
     with directory.lock():
-        from arena.local.large_blocks import return_large_blocks  # noqa: PLC0415 - the whole house, only when it is started
+        from arena.large_blocks import return_large_blocks  # noqa: PLC0415 - the whole house, only when it is started
         from arena.wiring import LocalArena, LocalSettings  # noqa: PLC0415
 
         return_large_blocks()

@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from arena.local.large_blocks import LARGE_BYTES
+from arena.large_blocks import LARGE_BYTES
 
 SCRIPT = """
 import ctypes, sys
-from arena.local.large_blocks import return_large_blocks
+from arena.large_blocks import return_large_blocks
 
 class Use(ctypes.Structure):
     _fields_ = [(name, ctypes.c_size_t) for name in "arena ordblks smblks hblks mapped usmblks fsmblks used free keep".split()]
