@@ -93,7 +93,8 @@ class Trial:
         return self.slots[slot] < MAX_SLOT_KILLS and self.slots.total() < MAX_WORKER_KILLS
 
 
-_NEEDS = {"queue": "", "etcd": "", "api-server": "etcd", "controller": "api-server"}
+_STORE = frozenset({"etcd", "api-server"})
+_NEEDS: dict[str, frozenset[str]] = {"queue": frozenset(), "etcd": frozenset(), "api-server": frozenset({"etcd"}), "controller": _STORE}
 """What is started again, in this order, and what must be up before."""
 
 
@@ -126,11 +127,16 @@ class Cluster:
         path.write_text(yaml.safe_dump(kubeconfig(self._plane.url, self._plane.ca_file, {"token": token})))
         return self._installation.start_controller(KUBECONFIG=str(path))
 
+    @property
+    def has_store(self) -> bool:
+        """Say whether the API server can answer: without its etcd it lets one wait for a minute."""
+        return not self.down & _STORE
+
     def strike(self, blow: Blow) -> bool:
         """Kill what a blow is for, and have it started again; say whether there was anything to kill."""
         controllers = [replica for replica in self._installation.controllers if replica.is_running]
         if blow.target in ("leader", "standby"):
-            leader = self._leader()
+            leader = self._installation.leader() if self.has_store else None
             chosen = [each for each in controllers if (each is leader) == (blow.target == "leader")]
             if leader is None or not chosen:
                 return False
@@ -151,10 +157,10 @@ class Cluster:
         return True
 
     def revive(self, *, everything: bool = False) -> None:
-        """Start what has been down for long enough: an API server needs its etcd, and a controller's new user an API server."""
-        for needed, target in _NEEDS.items():
-            for due in [due for due in self._due if due.target == needed]:
-                if (everything or time.monotonic() >= due.at_s) and target not in self.down:
+        """Start what has been down for long enough: an API server needs its etcd, and a controller's new user both."""
+        for target, needed in _NEEDS.items():
+            for due in [due for due in self._due if due.target == target]:
+                if (everything or time.monotonic() >= due.at_s) and not needed & self.down:
                     self._due.remove(due)
                     due.start()
                     self.down.discard(due.target)
@@ -163,12 +169,6 @@ class Cluster:
         if target != "controller":
             self.down.add(target)
         self._due.append(_Due(time.monotonic() + blow.down_s, target, start))
-
-    def _leader(self) -> Replica | None:
-        try:
-            return self._installation.leader()
-        except OSError:
-            return None
 
     def _new_user(self, name: str) -> str:
         binding = {
@@ -206,14 +206,13 @@ class Campaign:
         while len(self.trials) < runs or any(trial.is_open for trial in self.trials):
             self._strike_if_due()
             self._cluster.revive()
-            try:
-                self._observe()
-                if len(self.trials) < runs and sum(trial.is_open for trial in self.trials) < at_once:
-                    self._begin()
-            except HTTPError as error:  # an API server without its etcd
-                error.close()
-            except OSError:  # an API server that is away
-                pass
+            if self._cluster.has_store:
+                try:
+                    self._observe()
+                    if len(self.trials) < runs and sum(trial.is_open for trial in self.trials) < at_once:
+                        self._begin()
+                except HTTPError as error:  # an API server that has just begun
+                    error.close()
             time.sleep(max(0.0, min(POLL_S, self._due_s - time.monotonic())))
 
     def _begin(self) -> None:
