@@ -4,16 +4,19 @@ Owns that rule, for whoever connects and for whoever refuses. Must not know how 
 """
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from engine.bundle.check_reader import PROGRAM_CHECK
 from engine.bundle.model import Bundle, Location, Scenario
 from engine.bundle.scenario_prompts import is_named, tool_patterns_of
-from engine.bundle.services import McpServer
+
+if TYPE_CHECKING:
+    from engine.bundle.services import McpServer
 
 MCP_PREFIX, AGENT_PREFIX = "mcp__", "a2a__"
 
 
-def servers_needed(bundle: Bundle, scenario: Scenario) -> list[McpServer]:
+def servers_needed(bundle: Bundle, scenario: Scenario) -> "list[McpServer]":
     """Return the MCP servers of which a scenario's prompts allow a tool: a server that nobody may call is not started."""
     if not bundle.arena.mcp_servers:
         return []

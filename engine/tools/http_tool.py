@@ -93,7 +93,10 @@ class HttpTool:
             body = json_text(_mapped(content, call.body_mapping) if call.body_mapping else content).encode()
             headers = {"Content-Type": "application/json", **headers}
         quoted = {name: quote(value, safe=_SAFE_IN_ADDRESS) if isinstance(value, str) else value for name, value in arguments.items()}
-        url = _with_query(self._rendered(self._url, quoted, "the address"), query)
+        try:
+            url = _with_query(self._rendered(self._url, quoted, "the address"), query)
+        except ValueError as error:
+            raise self._failed(f"its address is none: {error}", ()) from None
         return WebRequest(method, url, headers, body, self._timeout_s, MAX_MEDIA_BYTES if call.media else MAX_BODY_BYTES)
 
     def _rendered(self, template: Template, arguments: Mapping[str, Any], what: str) -> str:

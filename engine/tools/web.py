@@ -130,8 +130,12 @@ class Web:
 
     def problem(self, url: str) -> str:
         """Return what speaks against an address whatever its name resolves to, "" for nothing."""
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            parts = urlsplit(url)
+            is_web = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            is_web = False
+        if not is_web or not parts.hostname:
             return "it is not an address of http or https"
         if parts.username or parts.password:
             return "it holds a credential"
@@ -189,9 +193,9 @@ def origin(url: str) -> tuple[str, str | None, int | None]:
 
 def shown(url: str) -> str:
     """Return an address as a message may show it: without query and credential, where secrets stand."""
-    parts = urlsplit(url)
-    port = f":{parts.port}" if parts.port else ""
-    return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
+    address, _, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{address}://{host.rpartition('@')[2].partition('?')[0]}{slash}{path.partition('?')[0].partition('#')[0]}"
 
 
 def _resolver(find: Callable[[str, int], Any]) -> Any:

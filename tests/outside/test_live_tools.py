@@ -128,6 +128,15 @@ async def test_outages_name_tool_and_address(hold: Hold, serve: Serve) -> None:
     assert result.messages[-1]["content"] == "done"
 
 
+@pytest.mark.parametrize("url", ["http://[::1/", "http://h:99999/", "http://user:pw@example.com/", "http://example.com:0/"])
+async def test_addresses_that_are_none(url: str) -> None:
+    """What is no address, or holds a credential, is refused with the credential left out."""
+    client = Web(AddressPolicy())
+    with pytest.raises(WebError, match="may not be reached: it") as caught:
+        await client.fetch(WebRequest("GET", url))
+    assert "pw" not in caught.value.message
+
+
 async def test_private_addresses_are_refused(hold: Hold, serve: Serve) -> None:
     """Without an operator's word, no private address is reached."""
     result = await hold({"t": live(await serve(echo=echo) + "/echo")}, [call("t")], permissions=Permissions())
