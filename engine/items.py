@@ -7,12 +7,15 @@ An `ItemResult` is one line of results.jsonl, transcript included. A `Record` is
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple, NewType
+from typing import Any, Final, NamedTuple, NewType
 
 RunUID = NewType("RunUID", str)
 """The uid of an ArenaRun object: queue keys and outputs are scoped by it."""
 
 MAX_RECORD_BYTES = 4096
+
+EVAL_PROVIDER: Final = "eval"
+"""What stands for the provider in items of an eval: nobody is asked (promptkit-format.md 3.8)."""
 
 
 class Verdict(StrEnum):

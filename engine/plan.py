@@ -19,9 +19,9 @@ from engine.bundle.model_names import models_needed
 from engine.bundle.paths import join
 from engine.bundle.perturbations import Variant, count_variants, variants_of
 from engine.bundle.problems import shown
-from engine.bundle.recordings import EVAL_PROVIDER, recordings_of
+from engine.bundle.recordings import recordings_of
 from engine.errors import BundleInvalid, EngineVersionMismatch, MatrixTooLarge, ProviderNotFound
-from engine.items import Item
+from engine.items import EVAL_PROVIDER, Item
 from engine.permissions import NO_PERMISSIONS, Permissions
 from engine.provider_specs import mock_server, mock_subject
 from engine.selection import (

@@ -17,9 +17,6 @@ from engine.bundle.perturbations import PLAIN, Variant, variant
 from engine.bundle.problems import shown
 from engine.errors import BundleInvalid
 
-EVAL_PROVIDER: Final = "eval"
-"""What stands for the provider in items of an eval: nobody is asked (promptkit-format.md 3.8)."""
-
 RECORDING: Final = "recording"
 """The variable of an item that names the file of an eval whose recording is a glob."""
 

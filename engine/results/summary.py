@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from engine.items import Item, Verdict
+from engine.permissions import Permissions
 from engine.records import Record
 from engine.results.intervals import Interval, flakiness, pass_rate
 from engine.results.jsonl import encode, timestamp
@@ -47,6 +48,10 @@ class PlanView(Protocol):
     @property
     def arena_file(self) -> str:
         """Return the config file, relative to the bundle."""
+
+    @property
+    def permissions(self) -> Permissions:
+        """Return what the operator let the bundle do."""
 
 
 @dataclass(frozen=True, slots=True)

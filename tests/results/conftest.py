@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.items import CheckResult, Item, ItemError, ItemResult, Scope, Usage, Verdict
+from engine.permissions import NO_PERMISSIONS, Permissions
 from engine.records import Record, record_of
 from engine.results.lines import item_line
 from engine.results.parts import PARTS, PartWriter
@@ -29,6 +30,7 @@ class FakePlan:
     items: tuple[Item, ...]
     mocked: Mock | None = None
     arena_file: str = "config.arena.yaml"
+    permissions: Permissions = NO_PERMISSIONS
 
     def with_mock(self, config: str | None) -> "FakePlan":
         """Return this plan, mocked."""

@@ -3,6 +3,7 @@
 import io
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from engine.items import Item, ItemResult, Verdict
+from engine.items import EVAL_PROVIDER, Item, ItemResult, Verdict
+from engine.permissions import Permissions
 from engine.records import record_of
 from engine.results.markdown import code, table
 from engine.results.report import write_report
@@ -121,3 +123,23 @@ def test_the_line_that_reproduces_an_item(plan_of: PlanOf, scenario: str, mock: 
     plan = plan.with_mock("m.yaml") if mock else plan
     object.__setattr__(plan, "arena_file", arena_file)
     assert reproduce_command(plan, Item(0, scenario, "p", 2)) == expected
+
+
+@pytest.mark.parametrize(
+    ("permissions", "expected"),
+    [
+        pytest.param(Permissions("confined"), "--allow-code", id="programs"),
+        pytest.param(Permissions("confined", code_network=True), "--allow-code --allow-code-network", id="programs on the network"),
+        pytest.param(Permissions("unconfined"), "--allow-code --allow-code-unconfined", id="programs anyhow"),
+        pytest.param(Permissions(networks=("10.0.0.0/8",)), "--allow-network 10.0.0.0/8", id="a private network"),
+    ],
+)
+def test_the_line_lets_the_bundle_do_what_the_run_let_it_do(plan_of: PlanOf, permissions: Permissions, expected: str) -> None:
+    """Without the operator's permissions the same item would be refused."""
+    plan = replace(plan_of(), permissions=permissions)
+    assert reproduce_command(plan, Item(0, "a", "p", 1)) == f"arena eval . --scenario a --provider p {expected}"
+
+
+def test_the_line_of_an_eval_names_no_provider(plan_of: PlanOf) -> None:
+    """An eval's conversation was saved, so no provider of the bundle holds it."""
+    assert reproduce_command(plan_of(), Item(0, "saved", EVAL_PROVIDER, 1)) == "arena eval . --scenario saved"
