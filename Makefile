@@ -29,6 +29,7 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m reconcile.kinds.crds --check
+	$(BIN)/hadolint Dockerfile
 
 types: install
 	$(BIN)/mypy
