@@ -13,19 +13,18 @@ MAX_LISTED = 10
 _UNSEEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"))
 """Unicode categories of characters that are invisible or look like a plain space."""
 
-_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", "'": "\\'"}
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 
 
 def shown(text: str, limit: int = MAX_SHOWN) -> str:
     """Return `text` between single quotes, every character visible, and of more than `limit` characters the beginning and how many there are."""
-    if len(text) <= limit:
-        return f"'{visible(text)}'"
-    return f"'{visible(text[:limit])}…' ({len(text)} characters)"
+    inside = visible(text[:limit]).replace("'", "\\'")
+    return f"'{inside}'" if len(text) <= limit else f"'{inside}…' ({len(text)} characters)"
 
 
 def visible(text: str) -> str:
-    """Return `text` with control, format and odd space characters, quotes and backslashes written as escapes."""
-    if text.isascii() and text.isprintable() and "'" not in text and "\\" not in text:
+    """Return `text` with control, format and odd space characters and backslashes written as escapes."""
+    if text.isascii() and text.isprintable() and "\\" not in text:
         return text
     return "".join(_SHORT.get(character) or escaped(character) for character in text)
 

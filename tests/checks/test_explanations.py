@@ -30,6 +30,11 @@ def test_what_is_shown(text: str, seen: str) -> None:
     assert shown(text) == seen
 
 
+def test_a_message_that_is_not_quoted_keeps_its_quotes() -> None:
+    """Where no quotes surround a text, its own are told from nothing."""
+    assert visible("cannot call 'x': \\ \n") == "cannot call 'x': \\\\ \\n"
+
+
 def test_a_long_text_is_cut() -> None:
     """Of a long text the beginning is shown, and how long it is."""
     assert shown("x" * 1000) == f"'{'x' * MAX_SHOWN}…' (1000 characters)"
