@@ -42,8 +42,8 @@ def read_params(declared: Sequence[Param], given: Mapping[str, Any]) -> tuple[Va
     Returns the values (complete only when there are no problems) and all problems: unknown keys with the nearest known one, a parameter given
     twice under two names, values of a wrong type, missing required parameters.
     """
-    known = [name for param in declared for name in param.names]
-    problems = [_unknown(key, known) for key in given if key not in known and key not in UNIVERSAL_KEYS]
+    known = [*(name for param in declared for name in param.names), *UNIVERSAL_KEYS]
+    problems = [_unknown(key, known) for key in given if key not in known]
     values: Values = {}
     for param in declared:
         present = [name for name in param.names if name in given]
@@ -64,8 +64,7 @@ def _unknown(key: str, known: Sequence[str]) -> ParamProblem:
     close = nearest(key, known)
     if close:
         return ParamProblem(key, f"unknown parameter '{key}'", f"did you mean '{close}'?")
-    listed = ", ".join(sorted(known)) or "none"
-    return ParamProblem(key, f"unknown parameter '{key}'", f"known: {listed}")
+    return ParamProblem(key, f"unknown parameter '{key}'", f"known: {', '.join(sorted(known))}")
 
 
 def anything(value: Any) -> Any:
