@@ -177,8 +177,9 @@ def git_url(text: str) -> str:
     except ValueError:
         usable = False
     if not usable:
+        cause = "it is not an http or https address without user, query and fragment" if text else "it is not set"
         raise UsageError(
-            "cannot use --git-url (ARENA_GIT_URL): it is not an http or https address without user, query and fragment",
+            f"cannot use --git-url (ARENA_GIT_URL): {cause}",
             hint="set it to where git clients reach the git server, such as https://arena.example.com/git",
         )
     return text.rstrip("/")

@@ -32,9 +32,11 @@ def check_bundle(bundle: Bundle, problems: Problems) -> None:
             check_roles(bundle, scenario, problems)
         _check_tools(bundle, problems)
     if bundle.scenarios and bundle.evals:
-        place = next(iter(bundle.evals.values())).location
+        first = next(iter(bundle.evals.values()))
         problems.warning(
-            place, f"evals do not run beside scenarios ({len(bundle.evals)} in the arena), unless they are named", "`arena eval --scenario EVAL`"
+            first.location,
+            f"evals do not run beside scenarios ({len(bundle.evals)} in the arena), unless they are named",
+            f"`arena eval --scenario {first.id}`",
         )
     check_overrides(bundle, problems)
     _check_outside_names(bundle, problems)
