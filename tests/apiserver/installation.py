@@ -30,6 +30,7 @@ SYSTEM = "arena"
 """The namespace that the controllers are in, and their Lease."""
 CLAIM = "arena-content"
 START_S = 90.0
+RUN_S = 150.0
 STARTS = 3
 STOP_S = 40.0
 
@@ -117,8 +118,9 @@ class Replica:
         return self
 
     def events(self) -> list[dict[str, Any]]:
-        """Return what it has logged."""
-        return [json.loads(line) for line in self.log_file.read_text(encoding="utf-8").splitlines() if line.startswith("{")]
+        """Return what it has logged; a last line that is still being written is none."""
+        whole = self.log_file.read_text(encoding="utf-8").rpartition("\n")[0]
+        return [json.loads(line) for line in whole.splitlines() if line.startswith("{")]
 
     def identity(self) -> str:
         """Return the name that it has had as a leader, "" before it was one."""
@@ -262,7 +264,7 @@ class Team:
             runs = self.runs()
             return runs if len(runs) >= count and all(finished(run) for run in runs) else None
 
-        return until(look, f"{count} runs of namespace {self.name} to end")
+        return until(look, f"{count} runs of namespace {self.name} to end", deadline_s=RUN_S)
 
     def results(self, run: Object) -> list[str]:
         """Return the items of a run's results, in the order of the file."""
