@@ -12,8 +12,10 @@ from engine.checks.tool_arguments import differing
 
 def _tools_called(values: Values) -> Evaluate:
     def counts(record: CallRecord) -> bool:
-        refused = record.result.error_type == "validation" and values["ignore_validation"]
-        return (not record.result.error or refused) and (not values["require_args"] or bool(record.arguments))
+        kind = record.result.error_type
+        # What a user declines, the model has called all the same: that is the user's doing.
+        made = not record.result.error or kind == "approval" or (kind == "validation" and values["ignore_validation"])
+        return made and (not values["require_args"] or bool(record.arguments))
 
     return _called(values, lambda evidence: Counter(record.name for record in evidence.calls if counts(record)))
 

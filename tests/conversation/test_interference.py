@@ -129,3 +129,11 @@ async def test_a_slow_tool_answers_later() -> None:
     assert not task.done()
     await clock.advance(0.2)
     assert (await task).text == "here"
+
+
+@pytest.mark.parametrize(("answer", "verdict"), [("deny", Verdict.PASS), ("timeout", Verdict.PASS)])
+async def test_a_declined_call_was_called(hold: Hold, answer: str, verdict: Verdict) -> None:
+    """A model that asks for a tool has called it, whatever the user says to that (ADR 0003)."""
+    check = {"type": "tools_called", "params": {"tool_names": ["locate"]}}
+    result = await hold([turn(consent_overrides={"locate": answer}, assertions=[check])], {1: CALL, 2: "Sorry."}, tools={"locate": LOCATE})
+    assert result.verdict is verdict
