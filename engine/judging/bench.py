@@ -21,6 +21,7 @@ from engine.checks.questions import (
     ServiceQuestion,
     ToolQuestion,
 )
+from engine.checks.shown import shown
 from engine.errors import EngineError, JudgeFailed, ProviderError
 from engine.items import Usage
 from engine.judging.briefs import Brief, make_brief, pointers, reminder
@@ -151,7 +152,7 @@ class Bench:
             return error
 
     async def _ask(self, provider: Provider, sampling: Sampling, brief: Brief, ledger: Ledger) -> Verdict:
-        messages, fault = [Message("user", brief.user)], ""
+        messages, fault, said = [Message("user", brief.user)], "", ""
         for attempt in range(1, MAX_ATTEMPTS + 1):
             request = Request(tuple(messages), system=brief.system, sampling=sampling, script=Script(turn=attempt), output_schema=SCHEMA)
             try:
@@ -163,9 +164,9 @@ class Bench:
             try:
                 return read_verdict(reply.text, brief.shown)
             except ValueError as error:
-                fault = _fault(error, reply)
+                fault, said = _fault(error, reply), reply.text
             messages += [Message("assistant", reply.text), Message("user", reminder(fault))]
-        raise JudgeFailed(fault)
+        raise JudgeFailed(f"{fault}; its last reply was {shown(said)}")
 
     async def _wait(self, error: ProviderError, attempt: int) -> None:
         """Wait until a judge that was out may be asked again; raise `error` when it may not."""

@@ -54,9 +54,9 @@ async def test_a_reply_that_is_no_verdict_is_asked_for_again(bench: MakeBench, c
 
 
 async def test_no_verdict_is_an_error(bench: MakeBench, costs: Costs) -> None:
-    """A judge that never gives a verdict fails the check as an error that names it; what it cost is charged all the same."""
+    """A judge that never gives a verdict fails the check as an error that names it and its words; what it cost is charged all the same."""
     judge = Saying("no")
-    with pytest.raises(JudgeFailed, match="cannot get a verdict of judge 'j': it is not one JSON object"):
+    with pytest.raises(JudgeFailed, match=r"cannot get a verdict of judge 'j': it is not one JSON object: .*; its last reply was 'no'"):
         await bench(j=judge).answer(asked("bias", {}, SAID), costs)
     assert (len(judge.requests), costs.usage) == (MAX_ATTEMPTS, Usage(9, 6))
 
