@@ -225,9 +225,8 @@ def check_serving(bundle: Bundle) -> None:
     named += [(r.provider, f"self-play role '{r.id}'", r.location) for r in bundle.arena.roles]
     for ident, who, place in named:
         if ident not in bundle.providers:
-            raise ProviderNotFound(
-                f"{place}: {who} names provider '{shown(ident)}', which the bundle does not have", hint="add its file to the arena's providers"
-            )
+            hint = did_you_mean(ident, bundle.providers, otherwise="add its file to the arena's providers, which are")
+            raise ProviderNotFound(f"{place}: {who} names provider '{shown(ident)}', which the bundle does not have", hint=hint)
 
 
 def check_roles(bundle: Bundle, subjects: Iterable[Subject], serving: Collection[str]) -> None:
