@@ -57,6 +57,8 @@ def pushing(checkout: Checkout) -> Iterator[list[str]]:
         thread.join()
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_backup_of_a_living_installation(folders: Path) -> None:
     """A backup taken while a run goes on and pushes arrive is restored beside the original, and both end the run with every item counted once.
 
