@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.installation import Namespace, serving
-from tests.outside.reaching import call, write_bundle
+from tests.outside.reaching import call, unconfinable, write_bundle
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 LOOK = "import json, os\nprint(json.dumps({'result': {'state': os.path.exists(STATE), 'environment': sorted(os.environ)}}))\n"
@@ -22,6 +22,8 @@ def files(folder: Path, state: Path) -> dict[str, bytes]:
 
 def test_only_the_granted_project_runs_its_programs(tmp_path: Path) -> None:
     """`arena up --allow-code` reaches the workers of that project alone; its program sees neither the state directory nor our variables."""
+    if why := unconfinable():
+        pytest.skip(why)
     state = tmp_path / "state"
     with serving(state, tmp_path, "--allow-code", "team/granted") as server:
         namespace = Namespace(server, "team", tmp_path)

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from engine.items import ItemResult
 from engine.permissions import Permissions
-from tests.outside.reaching import CONFINED, Handler, Hold, Serve, WriteProgram, run_first, write_bundle
+from tests.outside.reaching import CONFINED, Handler, Hold, Serve, WriteProgram, run_first, unconfinable, write_bundle
 
 
 @pytest.fixture
@@ -32,7 +32,14 @@ def hold(tmp_path: Path) -> Hold:
 
 
 @pytest.fixture
-def program(tmp_path: Path) -> WriteProgram:
+def walls() -> None:
+    """Skip where no program can be confined: there all of them are refused."""
+    if why := unconfinable():
+        pytest.skip(why)
+
+
+@pytest.fixture
+def program(tmp_path: Path, walls: None) -> WriteProgram:  # noqa: ARG001 - a program needs them
     """Write a Python program into the bundle."""
 
     def write(name: str, source: str) -> None:

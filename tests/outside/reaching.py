@@ -1,6 +1,8 @@
 """Bundles that reach outside, written to disk and held; and how their results are read."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from engine.conversation import ItemRunner
 from engine.items import ItemResult
 from engine.permissions import Permissions
 from engine.plan import PlanRequest, WorkerOptions, make_plan
+from engine.tools.processes import CodeRefused, Confinement
 from foundation.clock import SystemClock
 
 LOOPBACK = ("127.0.0.0/8",)
@@ -52,6 +55,16 @@ async def run_first(bundle: Bundle, permissions: Permissions, environment: Mappi
         return await runner.run(plan.items[0])
     finally:
         await runner.close()
+
+
+@cache
+def unconfinable() -> str:
+    """Return why no program can be confined on this machine, "" when it can."""
+    try:
+        asyncio.run(Confinement(Path("/usr"), Permissions("confined")).check())
+    except CodeRefused as refused:
+        return refused.message
+    return ""
 
 
 def results_of(result: ItemResult) -> list[str]:

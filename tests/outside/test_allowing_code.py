@@ -20,6 +20,7 @@ def bundle(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.usefixtures("walls")
 @pytest.mark.parametrize(
     ("switches", "code"),
     [([], 2), (["--allow-code"], 0), (["--allow-code-network"], 0), (["--allow-code-unconfined"], 0)],

@@ -181,6 +181,7 @@ async def test_a_real_server_over_stdio(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("walls")
 async def test_a_server_from_pypi(tmp_path: Path) -> None:
     """A server that its author published works confined, from a folder of the bundle."""
     installing = await asyncio.create_subprocess_exec(

@@ -19,6 +19,28 @@ DEADLINE_S = 20
 MULTILIB = {"lib64", "lib32"} & {entry.name for entry in Path("/").iterdir()}
 """Which of these a machine has is its business."""
 
+LOOK = """\
+import json, os
+def tries(do):
+    try:
+        return do()
+    except OSError as error:
+        return type(error).__name__
+print(json.dumps({
+    "state": tries(lambda: open(STATE).read()),
+    "other": tries(lambda: os.listdir(OTHER)),
+    "parent": tries(lambda: sorted(os.listdir("/bundle/.."))),
+    "own": tries(lambda: os.path.exists("config.arena.yaml")),
+    "write": tries(lambda: open("/bundle/new", "w").write("x")),
+    "root": tries(lambda: open("/new", "w").write("x")),
+    "scratch": tries(lambda: open("/tmp/new", "w").write("x")),
+    "environment": sorted(os.environ),
+    "given": os.environ["GIVEN"],
+    "processes": len([name for name in os.listdir("/proc") if name.isdigit()]),
+}))
+"""
+"""Tells what a program sees; STATE and OTHER are set before it."""
+
 
 def runs(file: str, **more: Any) -> dict[str, Any]:
     """Return an exec tool that runs a Python file of the bundle."""
@@ -125,29 +147,7 @@ async def test_what_a_program_sees(hold: Hold, program: WriteProgram, tmp_path: 
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "token").write_text("secret")
     (tmp_path / "other-project").mkdir()
-    program(
-        "look.py",
-        f"""\
-        import json, os
-        def tries(do):
-            try:
-                return do()
-            except OSError as error:
-                return type(error).__name__
-        print(json.dumps({{
-            "state": tries(lambda: open({str(tmp_path / "state" / "token")!r}).read()),
-            "other": tries(lambda: os.listdir({str(tmp_path / "other-project")!r})),
-            "parent": tries(lambda: sorted(os.listdir("/bundle/.."))),
-            "own": tries(lambda: os.path.exists("config.arena.yaml")),
-            "write": tries(lambda: open("/bundle/new", "w").write("x")),
-            "root": tries(lambda: open("/new", "w").write("x")),
-            "scratch": tries(lambda: open("/tmp/new", "w").write("x")),
-            "environment": sorted(os.environ),
-            "given": os.environ["GIVEN"],
-            "processes": len([name for name in os.listdir("/proc") if name.isdigit()]),
-        }}))
-        """,
-    )
+    program("look.py", f"STATE, OTHER = {str(tmp_path / 'state' / 'token')!r}, {str(tmp_path / 'other-project')!r}\n{LOOK}")
     result = await hold(
         {"look": runs("look.py", env=["GIVEN", "SET=here"])}, [call("look")], environment={"GIVEN": "value", "SECRET": "s", "REDIS_URL": "r"}
     )
@@ -234,6 +234,7 @@ async def test_no_walls_no_program(tmp_path: Path) -> None:
     assert seen == {"PATH", "LANG", "TMPDIR", "HOME", "GIVEN"}
 
 
+@pytest.mark.usefixtures("walls")
 async def test_a_command_that_is_not_there(tmp_path: Path) -> None:
     """A command that does not exist is an error that names it."""
     async with Confinement(tmp_path, Permissions("confined")).start(Program(("no-such-command",))) as running_:
