@@ -20,6 +20,12 @@ SOUND = {
     "KUBECONFIG": "kubeconfig",
 }
 
+KUBECONFIG = """
+contexts: [{name: here, context: {cluster: here}}]
+clusters: [{name: here, cluster: {server: https://api.example.com}}]
+current-context: here
+"""
+
 REFUSALS = [
     pytest.param("controller", {"ARENA_CONTENT": "nowhere"}, "--content", id="a content volume that is not mounted"),
     pytest.param("git-server", {"ARENA_CONTENT": "nowhere"}, "--content", id="the same for a git server"),
@@ -37,6 +43,8 @@ REFUSALS = [
     pytest.param("controller", {"ARENA_WEBHOOK_CERTIFICATE": "nowhere"}, "--webhook-certificate", id="a certificate that is not mounted"),
     pytest.param("controller", {"ARENA_WEBHOOK_PORT": "-1"}, "--webhook-port", id="a port that is none"),
     pytest.param("controller", {"KUBECONFIG": "nowhere"}, "--kubeconfig", id="a kubeconfig that is not there"),
+    pytest.param("controller", {"KUBECONFIG": "empty"}, "kubeconfig 'empty'", id="a kubeconfig that is none"),
+    pytest.param("git-server", {"ARENA_CONTEXT": "elsewhere"}, "elsewhere", id="a context that the kubeconfig has not"),
     pytest.param("git-server", {"KUBECONFIG": ""}, "--kubeconfig", id="neither a pod nor a kubeconfig"),
 ]
 
@@ -47,7 +55,8 @@ def test_what_is_refused(
 ) -> None:
     """A setting that cannot work ends the command at once, exit code 2, and no secret is shown."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "kubeconfig").touch()
+    (tmp_path / "kubeconfig").write_text(KUBECONFIG)
+    (tmp_path / "empty").touch()
     for name, value in {**SOUND, **variables, "KUBERNETES_SERVICE_HOST": ""}.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(SystemExit) as ended:
