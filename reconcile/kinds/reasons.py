@@ -196,8 +196,8 @@ class RunReason(Reason):
     WORKERS_FAILED = (
         "WorkersFailed",
         _RUN,
-        "the worker Job failed for good with items left, or no worker of the plan's engine version can be had",
-        "Read the workers' logs: `arena logs RUN`.",
+        "the worker Job failed for good with items left, or the plan is of another release, whose workers cannot be had or which cannot be read here",
+        "Read the workers' logs: `arena logs RUN`. After an upgrade, start another run.",
     )
     QUEUE_LOST = (
         "QueueLost",
