@@ -5,6 +5,7 @@ Built only for bundles that reach outside. Must not know conversations.
 """
 
 import asyncio
+import math
 from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,6 +20,17 @@ from engine.tools.port import CallableTool
 from engine.tools.processes import Confinement
 from engine.tools.web import Web
 from foundation.clock import Clock
+
+ASK_AGAIN_S = 5.0
+"""So long a server that may be back later is taken to be out: thousands of items do not each wait for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """Why somebody could not be asked, and until when nobody asks again, on the clock."""
+
+    error: ToolsUnavailable
+    until: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +51,7 @@ class Outside:
         self.web = Web(surroundings.permissions.addresses)
         self.confinement = Confinement(bundle.root, surroundings.permissions)
         self._tools: dict[str, CallableTool] = {}
-        self._found: dict[str, list[Tool] | ToolsUnavailable] = {}
+        self._found: dict[str, list[Tool] | _Failure] = {}
         self._completed: dict[str, Bundle] = {}
         self._asking = asyncio.Lock()
 
@@ -57,7 +69,7 @@ class Outside:
 
         Raises:
             CodeRefused: it may start programs, and they cannot be confined.
-            ToolsUnavailable: one of them cannot be asked. One that may be back later is asked again by the next call.
+            ToolsUnavailable: one of them cannot be asked. One that may be back later is asked again after `ASK_AGAIN_S`.
         """
         async with self._asking:
             bundle = self._completed.get(scenario.id)
@@ -84,18 +96,19 @@ class Outside:
 
     async def _ask(self, who: str, asking: Coroutine[Any, Any, list[Tool]]) -> list[Tool]:
         known = self._found.get(who)
-        if known is not None:
+        if isinstance(known, _Failure) and known.until <= self._clock.monotonic():
+            known = None
+        if known is None:
+            try:
+                known = await asking
+            except ToolsUnavailable as error:
+                known = _Failure(error, self._clock.monotonic() + ASK_AGAIN_S if error.transient else math.inf)
+            self._found[who] = known
+        else:
             asking.close()
-            if isinstance(known, ToolsUnavailable):
-                raise known
-            return known
-        try:
-            found = self._found[who] = await asking
-        except ToolsUnavailable as error:
-            if not error.transient:
-                self._found[who] = error
-            raise
-        return found
+        if isinstance(known, _Failure):
+            raise known.error
+        return known
 
     async def _server(self, server: McpServer) -> list[Tool]:
         from engine.tools.mcp_tools import McpConnection, McpTool  # noqa: PLC0415 - only bundles with servers need it

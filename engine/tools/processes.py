@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.errors import EngineError, ToolsUnavailable
-from engine.permissions import Permissions
+from engine.permissions import ALLOWING_CODE, Permissions
 from engine.tools.process_usage import usage_of
 
 MAX_LINE_BYTES: Final = 8 << 20
@@ -111,7 +111,7 @@ class Confinement:
         if not permitted:
             raise CodeRefused(
                 f"cannot run {program}: programs of this bundle are not allowed to run",
-                hint="an operator may allow them: `arena up --allow-code NAMESPACE/PROJECT`, or `arena eval --allow-code`",
+                hint=ALLOWING_CODE,
             )
         environment = {"PATH": _PATH, "LANG": "C.UTF-8", "TMPDIR": "/tmp", **program.environment}  # noqa: S108 - inside, it is theirs alone
         fault = await self._unconfinable()

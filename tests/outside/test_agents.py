@@ -2,13 +2,19 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 
+from engine.errors import ToolsUnavailable
 from engine.items import Verdict
-from tests.outside.reaching import Handler, Hold, Serve, call, parts_of, results_of
+from engine.permissions import Permissions
+from engine.tools.environment import Environment
+from engine.tools.outside import ASK_AGAIN_S, Outside, Surroundings
+from foundation.clock import FakeClock
+from tests.outside.reaching import LOOPBACK, Handler, Hold, Serve, call, parts_of, results_of, write_bundle
 
 CARD = {"name": "Weather Desk", "skills": [{"id": "fore-cast", "description": "Forecasts"}, {"id": "alerts", "name": "Alerts"}]}
 FORECAST = "a2a__weather_desk__fore_cast"
@@ -142,3 +148,24 @@ async def test_cards_that_cannot_be_read(hold: Hold, more: dict[str, Any], why: 
     assert result.error is not None
     assert "cannot read the card of agent 'weather'" in result.error.message
     assert why in result.error.message
+
+
+async def test_an_agent_that_is_out_is_not_asked_for_every_item(tmp_path: Path, serve: Serve) -> None:
+    """An agent whose card could not be read is left alone for a while, and asked again after it."""
+    asked: list[int] = []
+
+    async def show(request: web.Request) -> web.Response:
+        asked.append(len(asked))
+        return web.Response(status=503) if len(asked) == 1 else web.json_response(current(f"http://{request.host}"))
+
+    url = await serve(**{".well-known__agent-card.json": show})
+    bundle = write_bundle(tmp_path, {}, [], a2a_agents=[{"name": "weather", "url": url}])
+    clock = FakeClock()
+    outside = Outside(bundle, Surroundings(Permissions(networks=LOOPBACK), Environment({})), clock)
+    for _ in range(2):
+        with pytest.raises(ToolsUnavailable, match="answered 503"):
+            await outside.complete(bundle.scenarios["s"])
+    assert len(asked) == 1
+    await clock.advance(ASK_AGAIN_S)
+    assert FORECAST in (await outside.complete(bundle.scenarios["s"])).tools
+    await outside.close()
