@@ -6,11 +6,14 @@ Comes from whoever starts the program, travels in the plan, and never from a bun
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import ip_network
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from foundation.addresses import AddressPolicy
 
 Code = Literal["", "confined", "unconfined"]
+
+ALLOWING_CODE: Final = "an operator may allow them: `arena up --allow-code NAMESPACE/PROJECT`, or `arena eval --allow-code`"
+"""The remedy where programs are needed and not allowed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from engine.bundle.model import Bundle
 from engine.bundle.problems import Problem, Severity
 from engine.bundle.supported import code_of, needs_of
 from engine.errors import ArenaFileNotFound, EngineError
+from engine.permissions import ALLOWING_CODE
 from engine.plan import PlanRequest, make_plan
 
 __all__ = ["Problem", "Severity", "validate_bundle"]
@@ -38,8 +39,10 @@ def _plan_problems(bundle: Bundle) -> list[Problem]:
         severity = Severity.NOTE if bundle.evals and not bundle.scenarios else Severity.ERROR
         return [_from_message(bundle, severity, error.message, error.hint)]
     warnings = [_from_message(bundle, Severity.WARNING, warning) for warning in plan.warnings]
-    needs = dict.fromkeys((*needs_of(bundle, plan), *code_of(bundle, plan)))
-    return warnings + [Problem(Severity.NOTE, place.file, place.line, what) for place, what in needs]
+    unbuilt, programs = dict.fromkeys(needs_of(bundle, plan)), dict.fromkeys(code_of(bundle, plan))
+    notes = [Problem(Severity.NOTE, place.file, place.line, what) for place, what in unbuilt]
+    notes += [Problem(Severity.NOTE, place.file, place.line, what, ALLOWING_CODE) for place, what in programs]
+    return warnings + notes
 
 
 def _from_message(bundle: Bundle, severity: Severity, message: str, hint: str = "") -> Problem:

@@ -14,6 +14,7 @@ from engine.bundle.outside_names import programs_needed, servers_needed
 from engine.bundle.problems import MAX_REPORTED
 from engine.bundle.scenario_prompts import is_named, tool_patterns_of
 from engine.errors import CodeNotAllowed, FeatureNotSupported
+from engine.permissions import ALLOWING_CODE
 
 if TYPE_CHECKING:
     from engine.plan import Plan
@@ -40,8 +41,7 @@ def check_supported(bundle: Bundle, plan: "Plan") -> None:
     if needs := _listed(needs_of(bundle, plan)):
         raise FeatureNotSupported(needs, hint="choose other scenarios or providers of the bundle")
     if not plan.permissions.code and (programs := _listed(code_of(bundle, plan))):
-        hint = "an operator may allow them: `arena up --allow-code NAMESPACE/PROJECT`, or `arena eval --allow-code`"
-        raise CodeNotAllowed(programs, hint=hint)
+        raise CodeNotAllowed(programs, hint=ALLOWING_CODE)
 
 
 def code_of(bundle: Bundle, plan: "Plan") -> Iterator[Need]:
