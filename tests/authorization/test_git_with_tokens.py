@@ -37,7 +37,7 @@ async def service(cluster: SqliteCluster, reviews: ScriptedReviews, clock: FakeC
     failures = Failures(clock, FailureLimits(source=Rate(burst=3, every_s=60.0)))
     entries = [entry("reader", READER, ["read"], [f"{HOME}/*"]), entry("writer", WRITER, ["read", "push"], [f"{HOME}/*"])]
     path = write_tokens(tmp_path / "tokens.yaml", *entries, entry("blocked", BLOCKED, ["read"], ["none/*"]))
-    authorizer = InTurn([TokenFile(path, SystemClock()), TokenReviewAuthorizer(reviews, SystemClock())])
+    authorizer = InTurn([TokenFile(path, SystemClock()), TokenReviewAuthorizer(reviews, clock)])
     async with git_service(cluster, authorizer, tmp_path, failures) as running:
         yield running
 
