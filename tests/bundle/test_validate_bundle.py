@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from engine.permissions import ALLOWING_CODE
 from engine.validate import Problem, Severity, validate_bundle
 
 Write = Callable[[Mapping[str, str | bytes | None]], Path]
@@ -36,9 +37,7 @@ def test_missing_bundle(tmp_path: Path) -> None:
 def test_errors_warnings_and_notes(write: Write) -> None:
     """Errors, keys without effect and what is not built come together, by file and line."""
     provider = "kind: Provider\nmetadata: {name: mock}\nspec:\n  type: openai\n  rate_limit: {rps: 1, burst: 1}\n"
-    scenario = (
-        "kind: Scenario\nmetadata: {name: hello}\nspec:\n  task_type: assistant\n  mode: x\n  turns: [{role: user, content: Hello, assertions: [{type: json_valid}]}]\n  voice: v\n"
-    )
+    scenario = "kind: Scenario\nmetadata: {name: hello}\nspec:\n  task_type: assistant\n  mode: x\n  turns: [{role: user, content: Hello, assertions: [{type: json_valid}]}]\n  voice: v\n"
     problems = validate_bundle(
         write({"config.arena.yaml": ARENA + "  deploy: {provider: x}\n", "providers/mock.yaml": provider, "scenarios/hello.yaml": scenario})
     )
@@ -49,6 +48,15 @@ def test_errors_warnings_and_notes(write: Write) -> None:
         ("note", "scenarios/hello.yaml:2"),
         ("warning", "scenarios/hello.yaml:5"),
     ]
+
+
+def test_a_program_is_noted_with_its_remedy(write: Write) -> None:
+    """That programs need the operator's leave is no error of the bundle; the note says how it is given."""
+    tool = "kind: Tool\nmetadata: {name: t}\nspec: {mode: exec, description: d, input_schema: {type: object}, exec: {command: ./t}}\n"
+    prompt = "kind: PromptConfig\nmetadata: {name: a}\nspec: {task_type: assistant, system_template: Be kind., allowed_tools: [t]}\n"
+    files = {"config.arena.yaml": ARENA + "  tools: [{file: t.yaml}]\n", "t.yaml": tool, "prompts/assistant.yaml": prompt}
+    (note,) = (problem for problem in validate_bundle(write(files)) if "./t" in problem.message)
+    assert (note.severity, note.hint) == (Severity.NOTE, ALLOWING_CODE)
 
 
 def test_plan_problems_are_errors(write: Write) -> None:
