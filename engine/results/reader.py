@@ -52,6 +52,8 @@ def read_summary(directory: Path) -> dict[str, Any]:
     path = directory / SUMMARY
     try:
         summary = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise OutputUnavailable(f"cannot find results in '{directory}': it has no {SUMMARY}", hint="a run writes it when it ends") from None
     except (OSError, ValueError) as error:
         raise OutputUnavailable(f"cannot read summary '{path}': {error}") from error
     if not isinstance(summary, dict):

@@ -123,8 +123,9 @@ class Leadership:
         except (Conflict, AlreadyExists):
             return False
         except ClusterError as error:
+            if error.message != self._trouble:  # it is tried again every second
+                self._log.warning("leader.store_failed", purpose=purpose, error=error.message)
             self._trouble = error.message
-            self._log.warning("leader.store_failed", purpose=purpose, error=error.message)
             return False
         self._renewed_s = began_s  # the Lease runs from when it was asked for at the earliest
         return True
