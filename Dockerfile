@@ -21,10 +21,10 @@ RUN python -m pip wheel --quiet --no-cache-dir --no-index --no-deps --no-build-i
     && /opt/arena/bin/python -m pip uninstall --quiet --yes pip
 
 FROM python:3.11.14-slim-trixie
-# git serves and fetches repositories; its version is the distribution's, which mends it.
+# git serves and fetches repositories, bubblewrap confines programs of bundles; their versions are the distribution's, which mends them.
 # hadolint ignore=DL3008
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends git \
+    && apt-get install --yes --no-install-recommends bubblewrap git \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /opt/arena /opt/arena
 ENV PATH=/opt/arena/bin:/usr/local/bin:/usr/bin:/bin \
