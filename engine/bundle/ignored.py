@@ -18,6 +18,9 @@ VALIDATOR = "a validator"
 VARIABLE = "a variable"
 SELF_PLAY = "`self_play`"
 JUDGE_DEFAULTS = "`judge_defaults`"
+MCP_SERVER = "an MCP server"
+AGENT_CARD = "a card of an agent"
+AGENT_SKILL = "a skill of an agent"
 RELEVANCE = "`relevance`"
 PERSONA = "a persona's spec"
 STYLE = "`style`"
@@ -39,6 +42,7 @@ IGNORED: Mapping[tuple[str, str], str] = {
     (TOOL_POLICY, "max_tool_calls_per_turn"): "max_rounds and max_cost_usd limit a turn's tool calls",
     (PROVIDER, "headers"): "it is not sent with requests yet",
     (PROVIDER, "rate_limit"): "it is not enforced yet; a Provider resource's rateLimit will be",
+    (MCP_SERVER, "scope"): "every conversation has a session of its own",
     (VALIDATOR, "fail_on_violation"): "a guardrail rewrites the reply; a check (guardrail_triggered) can fail the run",
 }
 
@@ -60,6 +64,11 @@ NOTED: Mapping[tuple[str, str], str] = {
     (STYLE, "characterization_rubric"): "no check judges how a simulated user keeps to its character",
     (RELEVANCE, "always_keep_system_role"): "a system prompt is always sent",
     (RELEVANCE, "cache_embeddings"): "the embeddings of a conversation are kept as long as it lasts in any case",
+    **{
+        (AGENT_CARD, key): "a mock is never asked for its card"
+        for key in ("version", "url", "provider", "capabilities", "default_output_modes", "defaultOutputModes")
+    },
+    **{(AGENT_SKILL, key): "it documents the skill" for key in ("tags", "examples", "output_modes")},
     (PROVIDER, "pricing_correct_at"): "it documents the price",
     (PROVIDER, "include_raw_output"): "raw provider replies are not kept yet",
     (PROMPT, "media"): "its limits are not enforced",

@@ -28,6 +28,7 @@ from engine.bundle.fields import (
     strings,
     table_schema,
 )
+from engine.bundle.ignored import AGENT_CARD, AGENT_SKILL, MCP_SERVER
 from engine.bundle.paths import join
 from engine.bundle.problems import shown
 from engine.bundle.services import A2aAgent, AgentCard, AgentRule, AgentSkill, Command, HttpCall, McpServer, NameFilter
@@ -160,7 +161,7 @@ _EXEC = Table(
 )
 _FILTER = record(Table("`tool_filter`", {"allowlist": strings, "blocklist": strings}), dict, located=False)
 _MCP = Table(
-    "an MCP server",
+    MCP_SERVER,
     {
         "name": _word,
         "command": name,
@@ -258,7 +259,7 @@ def _transport(document: Document, node: Node, values: Mapping[str, Any], way: s
 
 _SKILL = record(
     Table(
-        "a skill of an agent",
+        AGENT_SKILL,
         {
             "id": name,
             "name": string,
@@ -274,7 +275,7 @@ _SKILL = record(
     located=False,
 )
 _CARD = Table(
-    "a card of an agent",
+    AGENT_CARD,
     {
         "name": name,
         "description": string,

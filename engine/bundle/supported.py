@@ -115,17 +115,26 @@ def _scenario_needs(bundle: Bundle, scenario: Scenario) -> Iterator[Need]:
     for key, what in _ARENA_KEYS.items():
         if key in bundle.arena.uses:
             yield bundle.arena.uses[key], what
-    for key in bundle.arena.runtime:
-        yield bundle.arena.uses["runtime"], f"runtime.{key} is"
-    for server in servers_needed(bundle, scenario):
-        if server.source:
-            yield server.location, f"the source '{server.source}' of MCP server '{server.name}' is"
+    yield from _outside_needs(bundle, scenario)
     if bundle.arena.state_store != "memory":
         yield bundle.arena.uses["state_store"], f"the state store '{bundle.arena.state_store}' is"
     if scenario.duplex is not None:
         yield scenario.location, "duplex conversations are"
     if scenario.voice:
         yield scenario.location, "voices are"
+
+
+def _outside_needs(bundle: Bundle, scenario: Scenario) -> Iterator[Need]:
+    for key in bundle.arena.runtime:
+        yield bundle.arena.uses["runtime"], f"runtime.{key} is"
+    for name, program in bundle.arena.programs.items():
+        if program.sandbox is not None:
+            yield program.location, f"a sandbox of the format (eval '{name}') is"
+        if program.server:
+            yield program.location, f"runtime server (eval '{name}') is"
+    for server in servers_needed(bundle, scenario):
+        if server.source:
+            yield server.location, f"the source '{server.source}' of MCP server '{server.name}' is"
 
 
 def _tool(who: str, tool: Tool) -> Iterator[Need]:

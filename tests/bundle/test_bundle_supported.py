@@ -81,6 +81,16 @@ A, C, S = "config.arena.yaml", "prompts/assistant.yaml", "scenarios/hello.yaml"
             f"{A}:7: {WHO}check 'exec' is the command './e', and programs of this bundle are not allowed to run",
             id="a program that evaluates",
         ),
+        pytest.param(
+            {A: ARENA + "  runtime: {evals: {mine: {command: ./e, sandbox: s}}}\n"},
+            f"{A}:7: {WHO}a sandbox of the format (eval 'mine') is not supported yet",
+            id="a sandbox of a program that evaluates",
+        ),
+        pytest.param(
+            {A: ARENA + "  runtime: {evals: {mine: {command: ./e, runtime: server}}}\n"},
+            f"{A}:7: {WHO}runtime server (eval 'mine') is not supported yet",
+            id="a program that evaluates as a server",
+        ),
     ],
 )
 def test_refused(write: Write, changes: dict[str, str | bytes | None], message: str) -> None:
