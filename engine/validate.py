@@ -5,11 +5,14 @@ Owns the order of these steps. Must not know how problems are shown.
 
 from pathlib import Path
 
+from engine.bundle.evaluations import Evaluation
 from engine.bundle.loader import DEFAULT_ARENA_FILE, read_bundle
 from engine.bundle.model import Bundle
 from engine.bundle.problems import Problem, Severity
+from engine.bundle.recording_reader import load_recording
+from engine.bundle.recordings import RECORDING, recordings_of
 from engine.bundle.supported import code_of, needs_of
-from engine.errors import ArenaFileNotFound, EngineError
+from engine.errors import ArenaFileNotFound, BundleInvalid, EngineError
 from engine.permissions import ALLOWING_CODE
 from engine.plan import PlanRequest, make_plan
 
@@ -28,7 +31,7 @@ def validate_bundle(root: Path, arena_file: str = DEFAULT_ARENA_FILE) -> list[Pr
         return [Problem(Severity.ERROR, arena_file, 0, error.message, error.hint)]
     found = problems.all
     if bundle is not None and not problems.has_errors:
-        found += _plan_problems(bundle)
+        found += _plan_problems(bundle) + _recording_problems(bundle)
     return sorted(found, key=lambda problem: (problem.file, problem.line))
 
 
@@ -43,6 +46,30 @@ def _plan_problems(bundle: Bundle) -> list[Problem]:
     notes = [Problem(Severity.NOTE, place.file, place.line, what) for place, what in unbuilt]
     notes += [Problem(Severity.NOTE, place.file, place.line, what, ALLOWING_CODE) for place, what in programs]
     return warnings + notes
+
+
+def _recording_problems(bundle: Bundle) -> list[Problem]:
+    """Return what the evals would meet when they run; only warnings, since a recording may still be made before."""
+    found: list[Problem] = []
+    for evaluation in bundle.evals.values():
+        try:
+            chosen = recordings_of(bundle, evaluation)
+        except BundleInvalid as error:
+            if bundle.scenarios:  # else evals were planned, and that said it
+                found.append(_from_message(bundle, Severity.WARNING, error.message, error.hint))
+            continue
+        files = [dict(one.values).get(RECORDING, evaluation.recording) for one in chosen]
+        found += [problem for file in files if (problem := _recording_problem(bundle, evaluation, file))]
+    return found
+
+
+def _recording_problem(bundle: Bundle, evaluation: Evaluation, file: str) -> Problem | None:
+    try:
+        load_recording(bundle.root, file, evaluation.recording_type)
+    except BundleInvalid as error:
+        place = evaluation.location
+        return Problem(Severity.WARNING, place.file, place.line, f"cannot run eval '{evaluation.id}': {error.message}", error.hint)
+    return None
 
 
 def _from_message(bundle: Bundle, severity: Severity, message: str, hint: str = "") -> Problem:

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import pytest
+
 from engine.permissions import ALLOWING_CODE
 from engine.validate import Problem, Severity, validate_bundle
 
@@ -57,6 +59,23 @@ def test_a_program_is_noted_with_its_remedy(write: Write) -> None:
     files = {"config.arena.yaml": ARENA + "  tools: [{file: t.yaml}]\n", "t.yaml": tool, "prompts/assistant.yaml": prompt}
     (note,) = (problem for problem in validate_bundle(write(files)) if "./t" in problem.message)
     assert (note.severity, note.hint) == (Severity.NOTE, ALLOWING_CODE)
+
+
+@pytest.mark.parametrize(
+    ("path", "recording", "expected"),
+    [
+        pytest.param("talk.yaml", None, "talk.yaml: cannot find 'talk.yaml': no such file in the bundle", id="not there"),
+        pytest.param("talk.yaml", "messages: [{role: asistant, content: b}]", "message 1 has role 'asistant'", id="a role that is none"),
+        pytest.param("*.yml", None, "no file matches '*.yml'", id="a pattern of nothing"),
+    ],
+)
+def test_a_recording_that_cannot_be_used_is_a_warning(write: Write, path: str, recording: str | None, expected: str) -> None:
+    """What an eval would meet when it runs is told before."""
+    evaluation = f"kind: Eval\nmetadata: {{name: saved}}\nspec: {{recording: {{path: '{path}', type: transcript}}}}\n"
+    files = {"config.arena.yaml": ARENA + "  evals: [{file: saved.yaml}]\n", "saved.yaml": evaluation, "talk.yaml": recording}
+    (problem,) = (problem for problem in validate_bundle(write(files)) if "cannot run eval 'saved'" in problem.message)
+    assert (problem.severity, problem.file, problem.line) == (Severity.WARNING, "saved.yaml", 2)
+    assert expected in problem.message
 
 
 def test_plan_problems_are_errors(write: Write) -> None:
