@@ -26,14 +26,18 @@ async def scheduled(fragile: ControlPlane) -> AsyncIterator[KubeCluster]:
     await kube.close()
 
 
-async def trouble(cluster: KubeCluster) -> str:
-    """Wait until something is wrong with the pods, and return what."""
-    async with asyncio.timeout(60):
-        while True:
-            pods, events = [(await cluster.list(kind, NS)).items for kind in (POD, EVENT)]
-            if found := workers_trouble(pods, events):
-                return found
-            await asyncio.sleep(0.1)
+async def trouble(cluster: KubeCluster, words: str) -> str:
+    """Wait until what is wrong with the pods is said in these words, and return it: a scheduler may not have seen a new node yet."""
+    found = ""
+    try:
+        async with asyncio.timeout(60):
+            while words not in found:
+                await asyncio.sleep(0.1)
+                pods, events = [(await cluster.list(kind, NS)).items for kind in (POD, EVENT)]
+                found = workers_trouble(pods, events)
+    except TimeoutError:
+        raise AssertionError(f"not {words!r}, but {found!r}") from None
+    return found
 
 
 def worker_job(**pod: object) -> Object:
@@ -48,20 +52,21 @@ def worker_job(**pod: object) -> Object:
 async def test_pods_that_nothing_can_hold(fragile: ControlPlane, scheduled: KubeCluster) -> None:
     """A cluster without a node, a missing claim, and a namespace that refuses pods are told in the words of those who found out."""
     await scheduled.create(worker_job())
-    assert await trouble(scheduled) == "the pod cannot be scheduled: no nodes available to schedule pods"
+    words = "the pod cannot be scheduled: no nodes available to schedule pods"
+    assert await trouble(scheduled, words) == words
     await removed(scheduled)
     fragile.ask("POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-0"}}).close()
     await scheduled.create(worker_job())
-    assert 'cannot be scheduled: 0/1 nodes are available: persistentvolumeclaim "arena-content" not found.' in await trouble(scheduled)
+    await trouble(scheduled, 'cannot be scheduled: 0/1 nodes are available: persistentvolumeclaim "arena-content" not found.')
     await removed(scheduled)
     await scheduled.create(worker_job(volumes=[{"name": name, "emptyDir": {}} for name in ("content", "scratch")]))
-    assert await trouble(scheduled) == "the pod cannot be scheduled: 0/1 nodes are available: 1 Too many pods."
+    words = "the pod cannot be scheduled: 0/1 nodes are available: 1 Too many pods."
+    assert await trouble(scheduled, words) == words
     await removed(scheduled)
     assert fragile.kubectl("label", "namespace", NS, "pod-security.kubernetes.io/enforce=restricted").returncode == 0
     await scheduled.create(worker_job(securityContext={}))
-    found = await trouble(scheduled)
+    found = await trouble(scheduled, "violates PodSecurity")
     assert found.startswith("no pod can be made: Error creating: pods")
-    assert "violates PodSecurity" in found
 
 
 async def removed(cluster: KubeCluster) -> None:
