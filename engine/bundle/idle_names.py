@@ -3,7 +3,7 @@
 A warning, never an error: a model may well invent a tool, and to forbid that is a fair check. Must not read files.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from engine.bundle.model import Assertion, Bundle, Location, PromptConfig, Scenario
 from engine.bundle.problems import Problems, did_you_mean, shown
@@ -12,6 +12,8 @@ FORBIDDING = frozenset(
     ("tools_not_called", "tools_not_called_session", "tool_args_excluded_session", "tools_not_called_with_args", "no_tool_errors", "tool_no_repeat")
 )
 """Checks that hold when the tools they name are never called."""
+
+_ABOUT_A_STATE = frozenset(("state_is", "transitioned_to", "spoke_in_state"))
 
 _TOOL_KEYS = ("tool_names", "tools", "tool_name")
 
@@ -22,9 +24,11 @@ def checks_of(scenario: Scenario) -> tuple[Assertion, ...]:
 
 
 def check_names(bundle: Bundle, scenario: Scenario, prompts: Sequence[PromptConfig], problems: Problems) -> None:
-    """Add a warning for each guardrail and tool that a scenario or one of the `prompts` that it comes to names in vain."""
+    """Add a warning for each guardrail, state and tool that a scenario or one of the `prompts` that it comes to names in vain."""
     if prompts:
         _check_guardrails(scenario, prompts, problems)
+    if bundle.arena.workflow is not None:
+        _check_states(scenario, bundle.arena.workflow.states, problems)
     for place, who, name in dict.fromkeys((*_forbidden_tools(scenario), *_blocked_tools(scenario, prompts), *_disturbed_tools(scenario))):
         if name not in bundle.tools and "__" not in name:
             hint = did_you_mean(name, bundle.tools, otherwise="tools are")
@@ -39,6 +43,14 @@ def _check_guardrails(scenario: Scenario, prompts: Sequence[PromptConfig], probl
         if isinstance(wanted, str) and wanted not in names:
             hint = did_you_mean(wanted, names, otherwise="its guardrails are")
             problems.warning(check.location, f"guardrail_triggered asks for '{shown(wanted)}', which {whose}", hint)
+
+
+def _check_states(scenario: Scenario, states: Collection[str], problems: Problems) -> None:
+    for check in checks_of(scenario):
+        wanted = check.params.get("state") if check.check in _ABOUT_A_STATE else None
+        if isinstance(wanted, str) and wanted not in states:
+            hint = did_you_mean(wanted, states, otherwise="its states are")
+            problems.warning(check.location, f"check '{check.check}' asks for state '{shown(wanted)}', which the workflow does not have", hint)
 
 
 def _forbidden_tools(scenario: Scenario) -> Iterator[tuple[Location, str, str]]:

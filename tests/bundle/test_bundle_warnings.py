@@ -100,6 +100,14 @@ TRIGGERED = "content: Hello, assertions: [{type: guardrail_triggered, params: {v
             id="a forbidden tool that is not there",
         ),
         pytest.param(
+            {
+                A: ARENA + "  workflow: {version: 1, entry: start, states: {start: {prompt_task: assistant}}}\n",
+                S: scenario("  conversation_assertions: [{type: state_is, params: {state: strat}}]\n"),
+            },
+            f"{S}:6: check 'state_is' asks for state 'strat', which the workflow does not have",
+            id="a state that is not there",
+        ),
+        pytest.param(
             {P: PROVIDER + "  pricing: {input_cost_per_1k: 1, output_cost_per_1k: 1}\n"},
             f"{P}:5: 'pricing' of a mock has no effect: its tokens have one price, 0.01 USD for 1,000",
             id="a price of a mock",
