@@ -5,7 +5,7 @@ An option of the command line takes its variable from here, and an option on the
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 STATE = "ARENA_STATE"
@@ -21,6 +21,7 @@ MAX_WORKERS = "ARENA_MAX_WORKERS"
 REDIS_URL = "REDIS_URL"
 LOG_LEVEL = "ARENA_LOG_LEVEL"
 ALLOW_NETWORK = "ARENA_ALLOW_NETWORK"
+WORKER_ENV = "ARENA_WORKER_ENV"
 ALLOW_CODE = "ARENA_ALLOW_CODE"
 ALLOW_CODE_NETWORK = "ARENA_ALLOW_CODE_NETWORK"
 ALLOW_CODE_UNCONFINED = "ARENA_ALLOW_CODE_UNCONFINED"
@@ -72,6 +73,10 @@ REPORT_FORMAT = "ARENA_REPORT_FORMAT"
 REPORT_ROWS = "ARENA_REPORT_ROWS"
 REPORT_OUT = "ARENA_REPORT_OUT"
 
+_OWN = "ARENA_"
+_PLAIN = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "VIRTUAL_ENV", "PYTHONPATH")
+"""Variables that programs need to find their files and to write the time and the language of this machine."""
+
 _GITHUB_STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 _GITHUB_WORKSPACE = "GITHUB_WORKSPACE"
 _CRASH_AT = "ARENA_CRASH_AT"
@@ -105,6 +110,16 @@ def replace_environment(variables: Mapping[str, str]) -> None:
     os.environ.update(variables)
 
 
+def worker_environment(names: Iterable[str] = ()) -> dict[str, str]:
+    """Return what a worker process inherits of this environment: what programs need to run, what is Arena's own, and the variables of these `names`.
+
+    Nothing else: a bundle may name variables of its worker, for headers and programs, and whoever can push one is not always whose keys these are. Not
+    our own address of the queue either: what a process was started with can be read for as long as it lives.
+    """
+    passed = {*_PLAIN, *names} - {REDIS_URL}
+    return {name: value for name, value in os.environ.items() if name in passed or name.startswith(_OWN)}
+
+
 def process_environment() -> Mapping[str, str]:
-    """Return the whole environment of this process: what a worker process reads, and what one that we start inherits."""
+    """Return the whole environment of this process."""
     return os.environ

@@ -32,7 +32,7 @@ from arena.local.processes import Processes
 from arena.local.spare import Spare
 from arena.local.state import StateDirectory
 from arena.reconcilers import reconcilers_of
-from arena.settings import process_environment
+from arena.settings import worker_environment
 from arena.signals import stop_on_signals
 from engine import worker_settings
 from engine.permissions import NO_GRANTS, Grants
@@ -65,7 +65,7 @@ class LocalSettings:
     """What a person may choose of a local installation. `redis_url` "" starts a queue server of our own.
 
     `allowed_networks`: where remotes of external projects may be, besides public addresses. `token_file`: tokens for git beside the installation's own.
-    `grants`: what the bundles of which projects may do.
+    `grants`: what the bundles of which projects may do. `worker_variables`: of our environment, workers get these besides what any program needs.
     """
 
     host: str
@@ -75,6 +75,7 @@ class LocalSettings:
     allowed_networks: tuple[Network, ...] = ()
     token_file: Path | None = None
     grants: Grants = NO_GRANTS
+    worker_variables: tuple[str, ...] = ()
 
 
 class LocalArena:
@@ -122,10 +123,9 @@ class LocalArena:
         repositories, snapshots = Repositories(volume, self._clock), Snapshots(volume, self._clock)
         mirrors = Mirrors(repositories, self._clock, addresses=AddressPolicy(self._settings.allowed_networks))
         server = await self._server(parts, repositories)
-        # Not our own address of the queue: what a process was started with can be read for as long as it lives.
-        inherited = {name: value for name, value in process_environment().items() if name != worker_settings.REDIS_URL}
-        processes = Processes(self._state.processes, Spare((sys.executable, "-m", "arena", "worker"), inherited))
-        runner = JobRunner(parts.cluster, processes, self._host(parts.queue_url), self._clock)
+        host = self._host(parts.queue_url)
+        processes = Processes(self._state.processes, Spare((sys.executable, "-m", "arena", "worker"), host.inherited))
+        runner = JobRunner(parts.cluster, processes, host, self._clock)
         world = RunWorld(
             repositories,
             snapshots,
@@ -178,7 +178,13 @@ class LocalArena:
 
     def _host(self, queue_url: str) -> Host:
         environment: Mapping[str, str] = {worker_settings.REDIS_URL: queue_url, worker_settings.INSTALLATION: self._state.installation()}
-        return Host(content=self._state.content, logs=self._state.logs, environment=lambda: environment, max_workers=self._settings.max_workers)
+        return Host(
+            content=self._state.content,
+            logs=self._state.logs,
+            environment=lambda: environment,
+            max_workers=self._settings.max_workers,
+            inherited=worker_environment(self._settings.worker_variables),
+        )
 
 
 class Server(WebServer):

@@ -57,6 +57,16 @@ def up(  # noqa: PLR0913 - one parameter an option
         Path | None,
         typer.Option("--token-file", envvar=settings.TOKEN_FILE, show_default="none", help="Tokens for git beside the installation's own."),
     ] = None,
+    worker_env: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--worker-env",
+            envvar=settings.WORKER_ENV,
+            metavar="NAME",
+            show_default="none",
+            help="Variable of this environment that workers get, so that bundles may name it; may be repeated.",
+        ),
+    ] = None,
     log_level: Annotated[
         LogLevel, typer.Option("--log-level", envvar=settings.LOG_LEVEL, help="Least severe log lines to write.")
     ] = LogLevel.WARNING,
@@ -76,7 +86,7 @@ def up(  # noqa: PLR0913 - one parameter an option
         from arena.wiring import LocalArena, LocalSettings  # noqa: PLC0415
 
         return_large_blocks()
-        arena = LocalArena(directory, LocalSettings(host, port, max_workers, redis_url, networks, token_file, granted))
+        arena = LocalArena(directory, LocalSettings(host, port, max_workers, redis_url, networks, token_file, granted, tuple(worker_env or ())))
         with contextlib.suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(arena.run(lambda url: _welcome(url, directory)))
 

@@ -9,7 +9,7 @@ import contextlib
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import structlog
 
 from arena.local.processes import Processes, ProcessRecord
 from arena.local.worker_order import OrderRefused, SecretKey, WorkerOrder, read_order
-from arena.settings import process_environment
+from arena.settings import worker_environment
 from engine import worker_settings
 from engine.queue.urls import is_of_run
 from foundation.clock import Clock
@@ -41,7 +41,7 @@ _log = structlog.get_logger()
 class Host:
     """What a worker process of this machine gets beyond its Job: the queue's address, the content volume, a place for logs.
 
-    `command` is the only one that a Job may name.
+    `command` is the only one that a Job may name. `inherited` are the variables of our own environment that it gets.
     """
 
     content: Path
@@ -49,6 +49,7 @@ class Host:
     environment: Callable[[], Mapping[str, str]]
     max_workers: int
     command: tuple[str, ...] = ("arena", "worker")
+    inherited: Mapping[str, str] = field(default_factory=worker_environment)
 
 
 @dataclass(slots=True)
@@ -170,7 +171,7 @@ class JobRunner:
                 _log.info("worker_waits_for_secret", job=metadata["name"], secret=order.queue.name)
                 return record
             given[worker_settings.REDIS_URL] = own
-        environment = {**process_environment(), **given, worker_settings.WORKER_NAME: name}
+        environment = {**self._host.inherited, **given, worker_settings.WORKER_NAME: name}
         labels = metadata.get("labels", {})
         log = self._host.logs / metadata["namespace"] / labels.get(RUN_LABEL, metadata["name"]) / f"{name}.log"
         words = (sys.executable, "-m", *order.container.command)

@@ -31,7 +31,9 @@ class Environment:
         value = self._variables.get(name, "")
         if not value:
             own = _OURS.fullmatch(name) is not None
-            raise VariableRefused(f"variable {name} of {purpose} {'is not for bundles to read' if own else 'is not set'}")
+            cause = "is not for bundles to read" if own else "is not set"
+            hint = "" if own else f"workers get it by `arena up --worker-env {name}`, on a cluster by the job's podOverrides.extraEnv"
+            raise VariableRefused(f"variable {name} of {purpose} {cause}", hint=hint)
         return value
 
     def expand(self, text: str, purpose: str) -> str:
