@@ -45,5 +45,8 @@ def _write_failures(evaluation: Evaluation, out: TextIO) -> None:
             out.write(f"  {record.error.kind}: {printable(record.error.message)}\n")
         for check in record.failed:
             where = f"turn {check.turn + 1}" if check.turn is not None else check.scope.value
-            out.write(f"  {where}: {check.name or check.type}: {printable(check.error or check.message or check.explanation)}\n")
+            said = check.error or check.message or check.explanation
+            out.write(f"  {where}: {check.name or check.type}: {printable(said)}\n")
+            if check.explanation and check.explanation != said:
+                out.write(f"    {printable(check.explanation)}\n")
         out.write(f"  {reproduce_command(evaluation.plan, item)}\n")

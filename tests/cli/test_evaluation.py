@@ -99,3 +99,14 @@ def test_a_defect_is_an_error_and_no_verdict(monkeypatch: pytest.MonkeyPatch, ca
         arena.cli.main(["eval"])
     assert ended.value.code == 3
     assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_a_failed_check_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The author's message says what must be; under it stands what was, since nobody else shows it to the person at the keyboard."""
+    answers = starter(tmp_path) / "mock" / "brisk.yaml"
+    answers.write_text(answers.read_text().replace("30 days", "a month"))
+    with pytest.raises(SystemExit) as ended:
+        arena.cli.main(["eval", str(tmp_path), "--provider", "brisk"])
+    assert ended.value.code == 1
+    lines = "Must tell the refund window of the policy\n    not found: '30 days' in 'You have a month from delivery.'\n"
+    assert lines in capsys.readouterr().out
