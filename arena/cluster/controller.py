@@ -13,6 +13,7 @@ import structlog
 from arena.cluster.checks import ApiServerAnswers, QueueAnswers
 from arena.cluster.content import SharedContent
 from arena.cluster.lifetime import Duty, live
+from arena.cluster.ownership import Ownership
 from arena.cluster.placing import placed
 from arena.cluster.probes import Check, Probes, Readiness
 from arena.cluster.serving import serve
@@ -62,6 +63,7 @@ class ControllerProcess:
         self._queue = RedisWorkQueue(settings.redis_url, installation=settings.installation)
         self._leadership = Leadership(self._cluster, ObjectKey(settings.namespace, f"{settings.installation}-controller"), self._clock)
         self._content = SharedContent(settings.replica.content, self._clock)
+        self._ownership = Ownership(self._cluster, self._queue, settings.replica.content, self._clock)
         self._admission = self._admission_server(settings.webhook) if settings.webhook else None
         self._plane: ControlPlane | None = None
 
@@ -100,6 +102,7 @@ class ControllerProcess:
                 )
 
     async def _lead(self) -> None:
+        await self._ownership.take()
         by_index = await self._counts_failures_by_index()
         cluster = FencedCluster(self._cluster, self._leadership, self._clock)
         workspaces = Workspaces(self._settings.replica.content, cluster, self._clock)
@@ -110,10 +113,15 @@ class ControllerProcess:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._plane.run())
-                group.create_task(Sweep(cluster, world, self._clock).run())
+                group.create_task(self._sweep(Sweep(cluster, world, self._clock)))
         finally:
             self._plane = None
             mirrors.close()
+
+    async def _sweep(self, sweep: Sweep) -> None:
+        """Sweep as soon as it is known that what would be swept is this cluster's."""
+        await self._ownership.know()
+        await sweep.run()
 
     def _world(self, cluster: Cluster, repositories: Repositories, mirrors: Mirrors, *, by_index: bool) -> RunWorld:
         settings = self._settings
@@ -147,12 +155,16 @@ class ControllerProcess:
             "queue": QueueAnswers(self._queue),
             "content": self._content.look,
             "lease": self._sees_the_lease,
+            "ownership": self._owns_its_stores,
             "watches": self._knows_the_store,
         }
         return checks | ({"certificate": self._has_certificate} if self._admission else {})
 
     async def _sees_the_lease(self) -> str:
         return self._leadership.trouble
+
+    async def _owns_its_stores(self) -> str:
+        return self._ownership.trouble
 
     async def _knows_the_store(self) -> str:
         """Say what the leader lacks; a standby needs no memory of the store."""

@@ -103,6 +103,11 @@ def run_of(meta_key: str) -> RunUID:
     return RunUID(meta_key.partition("{")[2].partition("}")[0])
 
 
+def owner_key(installation: str) -> str:
+    """Return the key that says which cluster `installation` is of."""
+    return f"arena:{installation}:cluster"
+
+
 def run_user(installation: str, run: RunUID) -> str:
     """Return the name of the ACL user of `run`."""
     return f"{_users(installation)}{run}"

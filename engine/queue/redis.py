@@ -14,7 +14,7 @@ from engine.errors import QueueUnavailable, RunSettled, RunUnknown
 from engine.items import ItemError, RunUID, Verdict
 from engine.queue.accounting import nano_usd
 from engine.queue.contact import Contact
-from engine.queue.keys import run_keys, run_of, runs_pattern
+from engine.queue.keys import owner_key, run_keys, run_of, runs_pattern
 from engine.queue.port import CellCounts, Counted, Lease, QueueState, RunMeta, StopReason
 from engine.queue.settings_check import problems_of
 from engine.queue.store import Argument, RedisStore
@@ -201,6 +201,12 @@ class RedisWorkQueue:
     def users(self, address: str) -> RedisRunUsers:
         """Return the users of runs on the same connections. `address`: the URL by which workers reach the server, without credentials."""
         return RedisRunUsers(self._store, installation=self.installation, address=address, clock=self._clock)
+
+    async def claim(self, owner: str) -> str:
+        """Say that the installation's keys are `owner`'s, unless somebody said so before; return whose they are."""
+        key = owner_key(self.installation)
+        _, found = await self._store.commands([["SET", key, owner, "NX"], ["GET", key]])
+        return bytes(found).decode()
 
     async def check(self) -> list[str]:
         """Say what is wrong with the store's settings."""
