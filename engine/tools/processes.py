@@ -217,6 +217,7 @@ class Running:
             writer.write(line + b"\n")
             await writer.drain()
         except OSError:
+            await self._farewell()
             raise self.failed("it no longer reads its input") from None
 
     async def receive(self) -> bytes:
