@@ -33,7 +33,7 @@ from arena.local.spare import Spare
 from arena.local.state import StateDirectory
 from arena.reconcilers import reconcilers_of
 from arena.settings import worker_environment
-from arena.signals import stop_on_signals
+from arena.signals import ended, stop_on_signals
 from engine import worker_settings
 from engine.permissions import NO_GRANTS, Grants
 from engine.queue.embedded import EmbeddedServer
@@ -151,8 +151,7 @@ class LocalArena:
                     self._state.publish(parts.url, "" if self._settings.redis_url else parts.queue_url)
                     ready(parts.url)
                     await serving
-                for task in background:
-                    task.cancel()
+                await ended(background)
         finally:
             await runner.stop()
             mirrors.close()
