@@ -93,6 +93,7 @@ def test_bundle_over_the_limit(small: Path, files_left: int, bytes_left: int, me
     assert [str(problem) for problem in problems.all] == [message]
 
 
+@pytest.mark.slow
 def test_bundle_of_many_bombs(write: Write) -> None:
     """What all files unfold into is bounded together: many files that each stay within their own limit end soon."""
     bomb = "  context:\n    a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(

@@ -291,6 +291,7 @@ def look(screen: str) -> str:
     return shown.stdout
 
 
+@pytest.mark.slow
 def test_progress_on_a_terminal(namespace: Namespace, screen: str, tmp_path: Path) -> None:
     """`run --wait` on a terminal rewrites one line: bar, counts, failures, spend of the budget, time left; the verdict takes its place."""
     checkout = namespace.project()

@@ -16,7 +16,7 @@ from reconcile.cluster.port import ARENA_RUN
 from tests.e2e.bundles import bundle
 from tests.e2e.installation import ARENA, Namespace, Server, clean_environment, descendants, until
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 ITEMS = 56
 LEASE = {"ARENA_LEASE_SECONDS": "2"}
 """What a dead worker had begun is due again after so long."""

@@ -57,6 +57,7 @@ def condition(namespace: Namespace, kind: str) -> Mapping[str, str]:
     return next((found for found in status.get("conditions", []) if found["type"] == kind), {})
 
 
+@pytest.mark.slow
 def test_from_a_push_elsewhere_to_a_verdict(namespace: Namespace, host: HttpsHost, team: Upstream) -> None:
     """A push to the team's host is fetched, runs, and has its verdict, which names remote, branch and commit; also on a branch that comes later."""
     team.commit(files=files())

@@ -103,6 +103,7 @@ def _resident_mib(pid: int) -> float:
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
+@pytest.mark.slow
 async def test_memory_is_flat_in_the_size_of_a_pack(git: GitClient, tmp_path: Path) -> None:
     """A push and a clone of 60 MB leave the server's peak memory where small ones put it."""
     async with server_process(tmp_path / "content") as (process, url):

@@ -62,6 +62,7 @@ async def test_first_push_is_seen_everywhere(git: GitClient, replicas: list[Repl
     assert [len(each.changes) for each in replicas] == [0, 1, 0]
 
 
+@pytest.mark.slow
 async def test_of_racing_pushes_one_wins(git: GitClient, replicas: list[Replica], tmp_path: Path) -> None:
     """Of pushes to one ref through different replicas one is taken in each round; the others are told to fetch, and nothing that was taken is lost."""
     await replicas[0].repositories.create(PROJECT)

@@ -1,5 +1,6 @@
 """The samples: what they say, and what becomes of them in local mode."""
 
+import pytest
 import yaml
 
 from reconcile.arena_run import finished
@@ -23,6 +24,7 @@ def test_samples_are_of_no_namespace() -> None:
     assert not [obj for obj in rendered("samples") if "namespace" in obj["metadata"]]
 
 
+@pytest.mark.slow
 def test_samples_in_local_mode(namespace: Namespace) -> None:
     """Applied to a local installation, the samples reach their verdicts; deleted, they are gone."""
     text = yaml.safe_dump_all([dict(obj) for obj in rendered("samples")])

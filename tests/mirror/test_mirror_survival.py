@@ -233,6 +233,7 @@ async def test_the_keep_of_a_person_stays(mirrored: Mirrored, upstream: Upstream
     assert kept.exists()
 
 
+@pytest.mark.slow
 async def test_leavings_go_while_somebody_copies(mirrored: Mirrored, upstream: Upstream) -> None:
     """A backup that holds the repository for long delays a fetch at most a little: it goes on, and old leavings still go."""
     upstream.commit()

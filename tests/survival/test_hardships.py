@@ -22,7 +22,7 @@ from tests.e2e.installation import until
 from tests.survival.doomed import Doomed
 from tests.survival.scenarios import SLOW, Scene, new_scene
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 ITEMS = 30
 LATENCY_MS = 150
 SILENCE_MS = 2500
