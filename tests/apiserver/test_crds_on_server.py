@@ -115,7 +115,8 @@ async def test_applying_twice_changes_nothing(cluster: KubeCluster, control_plan
 @pytest.mark.parametrize("options", [pytest.param((), id="client side"), pytest.param(("--server-side", "--force-conflicts"), id="server side")])
 def test_applying_the_crds_twice_changes_nothing(control_plane: ControlPlane, options: tuple[str, ...]) -> None:
     """The files of manifests/crds are taken by `kubectl apply`, and the second time nothing changes and nothing is warned of."""
-    command = ("apply", *options, "-R", "-f", str(Path(__file__).parents[2] / "manifests/crds"))
+    files = [path for path in sorted((Path(__file__).parents[2] / "manifests/crds").rglob("*.yaml")) if path.name != "kustomization.yaml"]
+    command = ("apply", *options, *(f"--filename={path}" for path in files))
     assert control_plane.kubectl(*command).returncode == 0
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     before = {each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in control_plane.json(path)["items"]}
