@@ -86,8 +86,10 @@ class ControllerProcess:
         """Be a candidate again and again; each time is as the first."""
         await self._content.fit()
         while True:
-            with contextlib.suppress(LeadershipLost):
+            try:
                 await self._leadership.run(self._lead)
+            except* LeadershipLost:  # out of the group of `_lead`, too
+                pass
 
     async def _leave_a_dead_volume(self) -> None:
         """End the process when it leads and the content volume hangs: another replica, on another node, may reach it.
@@ -102,7 +104,7 @@ class ControllerProcess:
                 )
 
     async def _lead(self) -> None:
-        await self._ownership.take()
+        known = await self._ownership.take()
         by_index = await self._counts_failures_by_index()
         cluster = FencedCluster(self._cluster, self._leadership, self._clock)
         workspaces = Workspaces(self._settings.replica.content, cluster, self._clock)
@@ -113,14 +115,15 @@ class ControllerProcess:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._plane.run())
-                group.create_task(self._sweep(Sweep(cluster, world, self._clock)))
+                group.create_task(self._sweep(Sweep(cluster, world, self._clock), known=known))
         finally:
             self._plane = None
             mirrors.close()
 
-    async def _sweep(self, sweep: Sweep) -> None:
+    async def _sweep(self, sweep: Sweep, *, known: bool) -> None:
         """Sweep as soon as it is known that what would be swept is this cluster's."""
-        await self._ownership.know()
+        if not known:
+            await self._ownership.know()
         await sweep.run()
 
     def _world(self, cluster: Cluster, repositories: Repositories, mirrors: Mirrors, *, by_index: bool) -> RunWorld:

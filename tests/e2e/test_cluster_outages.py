@@ -1,11 +1,15 @@
 """What the processes of a cluster say and do while the API server or the queue is away: they wait, tell by their probes, and go on."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 import yaml
+from redis import Redis
+from redis.backoff import ConstantBackoff
+from redis.retry import Retry
 
 from tests.apiserver.control_plane import ADMIN_TOKEN, ControlPlane, kubeconfig
 from tests.apiserver.installation import START_S, Installation, Replica, installed
@@ -77,6 +81,23 @@ def test_a_queue_that_is_away(arena: Installation) -> None:
     arena.queue.start()
     says(leader)
     says(standby)
+
+
+def test_a_queue_that_turns_out_to_be_anothers(arena: Installation) -> None:
+    """A leader that finds, when the queue is back, that another cluster holds it ends its time as leader and waits; its process goes on."""
+    store = Redis.from_url(arena.queue.url, retry=Retry(ConstantBackoff(0.2), 100))
+    store.set("arena:arena:cluster", "another cluster")
+    arena.queue.kill(signal.SIGTERM)
+    controller = arena.start_controller()
+    says(controller, "queue")
+    assert arena.await_leader() is controller
+    arena.queue.start()
+    says(controller, "ownership")
+    assert controller.is_running
+    store.delete("arena:arena:cluster")
+    store.close()
+    says(controller)
+    assert controller.is_running
 
 
 def test_a_leader_that_is_cut_off(arena: Installation, wire: Wire, by_wire: str) -> None:
