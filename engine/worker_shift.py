@@ -18,6 +18,7 @@ from engine.worker_items import Runner, crashed, execute
 from engine.worker_output import LineOutput
 from engine.worker_patience import FIRST_PAUSE_S, ExitReason, Leave, WorkerExit
 from foundation.crash import crash_point
+from foundation.errors import first_failure
 
 PREFETCH_S = 0.02
 """Items are leased ahead for this much work, so that short ones never wait for the queue and long ones are never hoarded."""
@@ -66,7 +67,7 @@ class Shift:
                     self._hand.give_up_running()
                     await _end(keepers)
         except* Leave as group:
-            leaving = _first(group).exit
+            leaving = first_failure(group).exit
         return leaving
 
     async def _dispatch(self) -> WorkerExit:
@@ -240,9 +241,3 @@ async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
         for task in unfinished:
             task.cancel()
         await asyncio.wait(unfinished, timeout=CANCEL_AGAIN_S)
-
-
-def _first(group: BaseExceptionGroup[Leave]) -> Leave:
-    for error in group.exceptions:
-        return _first(error) if isinstance(error, BaseExceptionGroup) else error
-    raise AssertionError("an exception group is never empty")

@@ -1,4 +1,8 @@
-"""The root of all errors that a person may read."""
+"""The root of all errors that a person may read, and the one error that a group of them stands for."""
+
+from typing import TypeVar, overload
+
+E = TypeVar("E", bound=BaseException)
 
 
 class ArenaError(Exception):
@@ -20,3 +24,14 @@ class UnreadableGlob(ArenaError):
     def __init__(self, glob: str, cause: str) -> None:
         super().__init__(f"cannot read glob {glob!r}: {cause}")
         self.cause = cause
+
+
+@overload
+def first_failure(error: BaseExceptionGroup[E]) -> E: ...
+@overload
+def first_failure(error: BaseException) -> BaseException: ...
+def first_failure(error: BaseException) -> BaseException:
+    """Return the first failure in a group, however deep in groups it is; an error that is no group is returned as it is."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from http import HTTPStatus
 from typing import Any, TypeVar
 
+from foundation.errors import first_failure
+
 T = TypeVar("T")
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
@@ -89,10 +91,5 @@ async def together(main: Awaitable[T], *beside: Awaitable[None]) -> T:
             for task in running:
                 task.cancel()
     except BaseExceptionGroup as group:
-        raise _first(group) from None
+        raise first_failure(group) from None
     return result
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    error = group.exceptions[0]
-    return _first(error) if isinstance(error, BaseExceptionGroup) else error

@@ -12,7 +12,7 @@ from typing import cast
 
 from arena.cli.screen import drop_output, print_error
 from arena.errors import UsageError
-from foundation.errors import ArenaError
+from foundation.errors import ArenaError, first_failure
 
 EXIT_USAGE = 2
 EXIT_DEFECT = 3
@@ -84,11 +84,7 @@ def _report_group(group: ExceptionGroup[Exception]) -> int:
     if ours is None or rest is not None:
         traceback.print_exception(group)
         return EXIT_DEFECT
-    error: BaseException = ours
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    if isinstance(error, ArenaError):
-        print_error(error)
+    print_error(first_failure(ours))
     return EXIT_USAGE
 
 

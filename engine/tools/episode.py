@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from engine.providers.port import ToolSpec
 from engine.tools.port import CallableTool, CallFailed, ToolAnswer
+from foundation.errors import first_failure
 
 T = TypeVar("T")
 Opening = Callable[[], AbstractAsyncContextManager[Any]]
@@ -64,7 +65,7 @@ class Episode:
             raise
         except Exception as error:  # noqa: BLE001 - what fails after it was open fails the calls that use it, not the conversation
             if not ready.done():
-                ready.set_exception(_first(error))
+                ready.set_exception(first_failure(error))
 
 
 class OutsideTool:
@@ -97,7 +98,7 @@ async def begin_episode(outside: Reach) -> AsyncIterator[Episode]:
                 _current.reset(token)
                 episode.end()
     except BaseExceptionGroup as failed:
-        raise _first(failed) from None
+        raise first_failure(failed) from None
 
 
 def current_episode() -> Episode:
@@ -107,13 +108,6 @@ def current_episode() -> Episode:
         LookupError: none is.
     """
     return _current.get()
-
-
-def _first(error: BaseException) -> BaseException:
-    """Return the failure inside groups of one."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def _seen(ready: "asyncio.Future[Any]") -> None:

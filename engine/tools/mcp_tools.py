@@ -22,6 +22,7 @@ from engine.tools.port import CallFailed, ToolAnswer
 from engine.tools.processes import Confinement
 from engine.tools.toolbox import shortened
 from engine.tools.web import Web
+from foundation.errors import first_failure
 
 if TYPE_CHECKING:
     from mcp.client.client import Client
@@ -199,8 +200,7 @@ def _family(mime_type: str) -> str:
 
 def cause_of(error: BaseException, timeout_s: float) -> str:
     """Return why a server failed, in words."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+    error = first_failure(error)
     if isinstance(error, TimeoutError):
         return f"it did not answer within {timeout_s:g} s"
     return error.message if isinstance(error, EngineError) else str(error) or type(error).__name__
