@@ -12,7 +12,8 @@ from engine.conversation.transcript import Transcript
 from engine.providers.messages import json_text
 from engine.providers.port import ToolSpec
 from engine.tools.arguments import coerce_arguments
-from engine.tools.port import CallableTool, CallFailed, ToolAnswer
+from engine.tools.fitting import check_arguments
+from engine.tools.port import CallableTool, ToolAnswer
 from engine.tools.schema import Schema
 from foundation.clock import Clock
 
@@ -90,8 +91,7 @@ class OwnTool:
     async def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
         """Answer a call, as the port says."""
         coerced = coerce_arguments(arguments, self.spec.input_schema)
-        if fault := self._schema.fault(coerced):
-            raise CallFailed("validation", f"the arguments do not fit the tool's schema: {fault}")
+        check_arguments(coerced, self._schema)
         answer = self._run(coerced)
         return ToolAnswer(answer if isinstance(answer, str) else json_text(answer))
 

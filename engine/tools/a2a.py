@@ -16,6 +16,7 @@ from engine.providers.messages import json_text
 from engine.providers.port import ToolSpec
 from engine.tools.a2a_wire import CARD_PATHS, Endpoint, WireFault, look_request, read_answer, read_card, send_request
 from engine.tools.environment import Environment, VariableRefused
+from engine.tools.fitting import check_arguments
 from engine.tools.http_tool import without
 from engine.tools.port import CallFailed, ToolAnswer
 from engine.tools.schema import Schema
@@ -73,8 +74,7 @@ class MockAgentTool:
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
         """Answer a call by the first rule that fits, as the port says."""
-        if fault := self._schema.fault(dict(arguments)):
-            raise CallFailed("validation", f"the arguments do not fit the tool's schema: {fault}")
+        check_arguments(dict(arguments), self._schema)
         query = arguments["query"]
         for rule, pattern in self._rules:
             if rule.contains.lower() not in query.lower() or (pattern is not None and pattern.search(query) is None):
@@ -177,7 +177,6 @@ class RemoteAgentTool:
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
         """Answer a call, as the port says."""
-        if fault := self._schema.fault(dict(arguments)):
-            raise CallFailed("validation", f"the arguments do not fit the tool's schema: {fault}")
+        check_arguments(dict(arguments), self._schema)
         answer = await self._agent.send(self._endpoint, arguments, self._skill.id)
         return ToolAnswer(shortened(json_text({"response": answer.text})), answer.parts)

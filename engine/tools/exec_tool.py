@@ -19,6 +19,7 @@ from engine.providers.port import ToolSpec
 from engine.tools.arguments import coerce_arguments
 from engine.tools.environment import Environment
 from engine.tools.episode import current_episode
+from engine.tools.fitting import check_arguments, check_result, shortest_s
 from engine.tools.port import CallFailed, ToolAnswer
 from engine.tools.processes import Confinement, ProcessFailed, Program, Running
 from engine.tools.schema import Schema
@@ -68,20 +69,17 @@ class ExecTool:
         self._environment = environment
         self._input = Schema(tool.input_schema) if tool.input_schema else None
         self._output = Schema(tool.output_schema) if tool.output_schema else None
-        limits = [limit / 1000 for limit in (command.timeout_ms, tool.timeout_ms) if limit]
-        self._timeout_s = min(limits, default=DEFAULT_TIMEOUT_S)
+        self._timeout_s = shortest_s(command.timeout_ms, tool.timeout_ms, default_s=DEFAULT_TIMEOUT_S)
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
         """Answer a call, as the port says."""
         coerced = coerce_arguments(arguments, self.spec.input_schema)
-        if fault := self._input.fault(coerced) if self._input else "":
-            raise CallFailed("validation", f"the arguments do not fit the tool's schema: {fault}")
+        check_arguments(coerced, self._input)
         try:
             value = await (self._ask_server(coerced) if self._command.server else self._ask_once(coerced))
         except EngineError as error:
             raise CallFailed("execution", f"tool '{self.spec.name}' cannot be called: {error.message}") from None
-        if fault := self._output.fault(value) if self._output else "":
-            raise CallFailed("execution", f"the result does not fit the tool's output schema: {fault}")
+        check_result(value, self._output)
         return ToolAnswer(shortened(value if isinstance(value, str) else json_text(value)))
 
     def _program(self) -> Program:

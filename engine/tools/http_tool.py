@@ -17,6 +17,7 @@ from engine.providers.messages import json_text
 from engine.providers.port import ToolSpec
 from engine.tools.arguments import coerce_arguments
 from engine.tools.environment import Environment, VariableRefused
+from engine.tools.fitting import check_arguments, shortest_s
 from engine.tools.port import CallFailed, ToolAnswer
 from engine.tools.schema import Schema
 from engine.tools.template import Template, parse_template
@@ -50,14 +51,12 @@ class HttpTool:
         self._headers = {header: parse_template(value) for header, value in {**call.headers, **call.header_params}.items()}
         taken = [name for text in (call.url, *call.headers.values(), *call.header_params.values()) for name in _TAKEN.findall(text)]
         self._placed = frozenset((*taken, *call.exclude))
-        limits = [limit / 1000 for limit in (call.timeout_ms, tool.timeout_ms) if limit]
-        self._timeout_s = min(limits, default=DEFAULT_TIMEOUT_S)
+        self._timeout_s = shortest_s(call.timeout_ms, tool.timeout_ms, default_s=DEFAULT_TIMEOUT_S)
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
         """Answer a call, as the port says."""
         coerced = coerce_arguments(arguments, self.spec.input_schema)
-        if fault := self._input.fault(coerced) if self._input else "":
-            raise CallFailed("validation", f"the arguments do not fit the tool's schema: {fault}")
+        check_arguments(coerced, self._input)
         secrets: dict[str, str] = {}
         try:
             secrets = {name: self._environment.value(variable, f"header '{name}'") for name, variable in self._call.headers_from_env}

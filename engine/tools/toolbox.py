@@ -14,6 +14,7 @@ from engine.bundle.parts import written_part
 from engine.providers.messages import ToolCall, ToolResult, json_text
 from engine.providers.port import ToolSpec
 from engine.tools.arguments import coerce_arguments
+from engine.tools.fitting import check_arguments, check_result, result_fault
 from engine.tools.port import CallableTool, CallFailed, ToolAnswer
 from engine.tools.schema import Schema, check_schema
 from engine.tools.template import Template, TemplateRefused, parse_template
@@ -84,9 +85,7 @@ class MockTool:
             CallFailed: the arguments do not fit the schema (`validation`), or the tool's answer does not fit its own (`execution`).
         """
         coerced = coerce_arguments(arguments, self._definition)
-        fault = self._input.fault(coerced) if self._input else ""
-        if fault:
-            raise CallFailed("validation", f"the arguments do not fit the tool's schema: {fault}")
+        check_arguments(coerced, self._input)
         if self._template is not None:
             return self._rendered(self._template, coerced)
         if self._answer is None:
@@ -97,8 +96,7 @@ class MockTool:
 
     def fixed_problem(self) -> str:
         """Return why the fixed result does not fit the output schema, "" when it does."""
-        fault = self._output.fault(self._static) if self._output else ""
-        return fault and f"the result does not fit the tool's output schema: {fault}"
+        return result_fault(self._static, self._output)
 
     def _rendered(self, template: Template, arguments: Mapping[str, Any]) -> str:
         try:
@@ -110,13 +108,8 @@ class MockTool:
         except (ValueError, RecursionError):
             value = {"result": text}
             text = json_text(value)
-        self._judge(value)
+        check_result(value, self._output)
         return shortened(value if isinstance(value, str) else text)
-
-    def _judge(self, value: Any) -> None:
-        fault = self._output.fault(value) if self._output else ""
-        if fault:
-            raise CallFailed("execution", f"the result does not fit the tool's output schema: {fault}")
 
 
 def _as_text(value: Any) -> str:
