@@ -7,7 +7,7 @@ message again and again, and lets none of them decide. Nobody is asked but judge
 from engine.bundle.evaluations import Evaluation
 from engine.bundle.model import Bundle
 from engine.bundle.recording_reader import load_recording
-from engine.bundle.recordings import RECORDING, RecordedCall, RecordedMessage
+from engine.bundle.recordings import RECORDING, RecordedMessage
 from engine.checks.questions import Answers
 from engine.conversation.asked import compile_checks
 from engine.conversation.holding import evaluate
@@ -15,6 +15,7 @@ from engine.conversation.transcript import Transcript
 from engine.errors import BundleInvalid
 from engine.items import CheckResult, Item, Scope, Usage
 from engine.providers.messages import Message, ToolCall, ToolResult
+from engine.providers.replay import tool_call
 
 
 class Rehearsal:
@@ -76,7 +77,7 @@ class _Course:
         if recorded.role == "user":
             transcript.add_user(message)
             return
-        message.tool_calls = [_call(call) for call in recorded.calls]
+        message.tool_calls = [tool_call(call, call.id) for call in recorded.calls]
         message.latency_ms = recorded.latency_ms or 0.0
         message.usage = Usage(recorded.input_tokens, recorded.output_tokens, recorded.cached_tokens)
         message.cost_usd = recorded.cost_usd
@@ -93,10 +94,6 @@ class _Course:
             return ToolCall(recorded.call_id, recorded.name, {})
         self._open.remove(found)
         return found
-
-
-def _call(call: RecordedCall) -> ToolCall:
-    return ToolCall(call.id, call.name, raw=call.arguments) if isinstance(call.arguments, str) else ToolCall(call.id, call.name, dict(call.arguments))
 
 
 def _result(recorded: RecordedMessage) -> ToolResult:

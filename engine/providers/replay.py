@@ -70,7 +70,7 @@ class ReplayProvider:
         number = self._find(request)
         message = self._replies[number]
         await self._pause(self._durations_s[number])
-        calls = tuple(_call(call, place) for place, call in enumerate(message.calls))
+        calls = tuple(tool_call(call, call.id or f"call_{place}_{call.name}") for place, call in enumerate(message.calls))
         return Reply(
             message.content,
             tool_calls=calls,
@@ -128,8 +128,8 @@ class ReplayProvider:
         return ProviderError(f"cannot replay '{self._recording.file}': {cause}", kind="invalid_request", transient=False)
 
 
-def _call(call: RecordedCall, place: int) -> ToolCall:
-    ident = call.id or f"call_{place}_{call.name}"
+def tool_call(call: RecordedCall, ident: str) -> ToolCall:
+    """Return a recorded call as a model made it; text in place of arguments is what could not be read then."""
     return ToolCall(ident, call.name, raw=call.arguments) if isinstance(call.arguments, str) else ToolCall(ident, call.name, dict(call.arguments))
 
 
