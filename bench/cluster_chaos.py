@@ -16,21 +16,17 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 from urllib.error import HTTPError
 
 import yaml
 
-from bench.accounts import Account, account_of, differences
-from bench.installation import BenchFailed, in_a_folder, kill, wait_for
-from bench.kills import words_of
+from bench.installation import BenchFailed, in_a_folder, kill
 from bench.lease_audit import LeaseAudit
-from bench.mock_bundle import ITEMS, bundle
+from bench.mock_bundle import bundle
+from bench.trials import Run, Trial, Trials, undisturbed
 from engine.queue.processes import command_line
-from reconcile.arena_run import finished
-from reconcile.cluster.port import ARENA_RUN
 from reconcile.kinds.catalog import CATALOG
 from reconcile.kinds.crds import crd
 from tests.apiserver.binary import BinaryMissing, programs
@@ -69,28 +65,6 @@ def blows(seed: int) -> Iterator[Blow]:
     while True:
         bag = bag or chance.sample(_ROUND, len(_ROUND))
         yield Blow(chance.uniform(0.5, 3.0), bag.pop(), chance.random(), chance.choice((0.0, chance.uniform(0.1, 3.0))))
-
-
-@dataclass(slots=True)
-class Trial:
-    """One run under trial: the kills that fell while it went, and what was wrong with it in the end."""
-
-    job: str
-    began_s: float
-    met: Counter[str] = field(default_factory=Counter)
-    slots: Counter[str] = field(default_factory=Counter)
-    ended_s: float = 0.0
-    run: dict[str, Any] | None = None
-    problems: list[str] = field(default_factory=list)
-
-    @property
-    def is_open(self) -> bool:
-        """Say whether it still goes."""
-        return not self.ended_s
-
-    def bears(self, slot: str) -> bool:
-        """Say whether one more worker may be killed: a slot of a run's Job bears three failures, and an item four, by contract."""
-        return self.slots[slot] < MAX_SLOT_KILLS and self.slots.total() < MAX_WORKER_KILLS
 
 
 _STORE = frozenset({"etcd", "api-server"})
@@ -189,55 +163,34 @@ class Cluster:
 class Campaign:
     """Runs going, blows falling."""
 
-    def __init__(self, cluster: Cluster, team: Team, node: Path, seed: int, whole: Account) -> None:
+    def __init__(self, cluster: Cluster, team: Team, node: Path, seed: int, trials: Trials) -> None:
         self._cluster = cluster
         self._team = team
         self._node = node
-        self._whole = whole
         self._blows = blows(seed)
         self._next = next(self._blows)
         self._due_s = time.monotonic() + self._next.gap_s
-        self.trials: list[Trial] = []
+        self.trials = trials
         self.fallen: Counter[str] = Counter()
-        self.accounts: list[Account] = []
 
     def carry_out(self, runs: int, at_once: int) -> None:
         """Start `runs` runs, `at_once` at a time, and strike until all have ended or are given up."""
-        while len(self.trials) < runs or any(trial.is_open for trial in self.trials):
+        while len(self.trials.all) < runs or self.trials.open:
             self._strike_if_due()
             self._cluster.revive()
             if self._cluster.has_store:
                 try:
-                    self._observe()
-                    if len(self.trials) < runs and sum(trial.is_open for trial in self.trials) < at_once:
+                    self.trials.observe(self._team.runs())
+                    if len(self.trials.all) < runs and len(self.trials.open) < at_once:
                         self._begin()
                 except HTTPError as error:  # an API server that has just begun
                     error.close()
             time.sleep(max(0.0, min(POLL_S, self._due_s - time.monotonic())))
 
     def _begin(self) -> None:
-        job = f"c{len(self.trials):03}"
+        job = f"c{len(self.trials.all):03}"
         create_job(self._team, job)
-        self.trials.append(Trial(job, time.monotonic()))
-
-    def _observe(self) -> None:
-        runs = {run["spec"]["jobRef"]["name"]: run for run in self._team.runs()}
-        for trial in (trial for trial in self.trials if trial.is_open):
-            trial.run = runs.get(trial.job)
-            if trial.run is not None and finished(trial.run):
-                self._close(trial, trial.run)
-            elif time.monotonic() - trial.began_s > RUN_S:
-                trial.ended_s = time.monotonic()
-                trial.problems.append(f"did not end within {RUN_S:.0f} s: {words_of(trial.run)}")
-
-    def _close(self, trial: Trial, run: dict[str, Any]) -> None:
-        trial.ended_s = time.monotonic()
-        account = account_of(run, self._team.volume.run(TEAM, run["metadata"]["name"]))
-        self.accounts.append(account)
-        trial.problems.extend(differences(account, self._whole))
-        print(f"  {trial.job}: {account.phase} after {trial.ended_s - trial.began_s:.1f} s, met {dict(trial.met)}", flush=True)
-        if trial.problems:
-            trial.problems.append(words_of(run))
+        self.trials.begin(job)
 
     def _strike_if_due(self) -> None:
         if time.monotonic() < self._due_s:
@@ -246,13 +199,13 @@ class Campaign:
         struck = self._strike_worker(blow) if blow.target == "worker" else self._cluster.strike(blow)
         if struck:
             self.fallen[blow.target] += 1
-            for trial in self.trials if blow.target != "worker" else ():
-                trial.met[blow.target] += trial.is_open
+            if blow.target != "worker":
+                self.trials.meet(blow.target)
         self._due_s = time.monotonic() + self._next.gap_s
 
     def _strike_worker(self, blow: Blow) -> bool:
-        trials = {trial.run["metadata"]["name"]: trial for trial in self.trials if trial.is_open and trial.run is not None}
-        found = [(pid, run, slot) for pid, run, slot in workers(self._node) if run in trials and trials[run].bears(slot)]
+        trials = self.trials.by_run()
+        found = [(pid, run, slot) for pid, run, slot in workers(self._node) if run in trials and bears(trials[run], slot)]
         if not found:
             return False
         pid, run, slot = found[int(blow.pick * len(found))]
@@ -280,6 +233,11 @@ def workers(node: Path) -> list[tuple[int, str, str]]:
     return sorted(found, key=lambda worker: worker[1:])
 
 
+def bears(trial: Trial, slot: str) -> bool:
+    """Say whether one more worker of a run may be killed: a slot of a run's Job bears three failures, and an item four, by contract."""
+    return trial.slots[slot] < MAX_SLOT_KILLS and trial.slots.total() < MAX_WORKER_KILLS
+
+
 def create_job(team: Team, name: str) -> None:
     """Create a job, or find it there: an answer may get lost; its first run starts at once."""
     try:
@@ -290,44 +248,15 @@ def create_job(team: Team, name: str) -> None:
         error.close()
 
 
-def undisturbed(team: Team) -> Account:
-    """Run the bundle once in peace; return its account.
-
-    Raises:
-        BenchFailed: it does not end with every item passed.
-    """
-    create_job(team, "undisturbed")
-
-    def ended() -> dict[str, Any] | None:
-        return next((run for run in team.objects.list(ARENA_RUN, TEAM) if finished(run)), None)
-
-    run = wait_for(ended, RUN_S, "the undisturbed run did not end")
-    account = account_of(run, team.volume.run(TEAM, run["metadata"]["name"]))
-    if account.phase != "Succeeded" or len(account.counts) != ITEMS or account.double(ITEMS):
-        raise BenchFailed(f"the undisturbed run is not whole: {len(account.counts)} items; {words_of(run)}")
-    return account
-
-
-def report(campaign: Campaign, whole: Account, audit: LeaseAudit, seconds: float) -> bool:
+def report(campaign: Campaign, audit: LeaseAudit, seconds: float) -> bool:
     """Print the figures; say whether all is well."""
-    trials, accounts = campaign.trials, campaign.accounts
-    lost, double = sum(account.lost(whole) for account in accounts), sum(account.double(ITEMS) for account in accounts)
-    took = sorted(trial.ended_s - trial.began_s for trial in trials)
-    for trial in (trial for trial in trials if trial.problems):
-        print(f"  {trial.job}: {'; '.join(trial.problems)}")
-    intrusions = audit.intrusions()
+    intrusions, kinds = audit.intrusions(), list(dict.fromkeys(_ROUND))
     for line in intrusions[:20]:
         print(f"  {line}")
-    met = ", ".join(f"{kind} {sum(trial.met[kind] > 0 for trial in trials)}" for kind in dict.fromkeys(_ROUND))
-    print(f"kills      {', '.join(f'{campaign.fallen[kind]} {kind}' for kind in dict.fromkeys(_ROUND))}")
-    print(f"runs       {len(trials)} of {ITEMS} items; hit while they went: {met}")
-    print(f"ended      {len(accounts)}, after {took[len(took) // 2]:.1f} s (median), {took[-1]:.1f} s (longest)")
-    print(
-        f"lost       {lost}\ndouble     {double}\nunequal    {sum(bool(trial.problems) for trial in trials)} runs that differ from the undisturbed one"
-    )
+    print(f"kills      {', '.join(f'{campaign.fallen[kind]} {kind}' for kind in kinds)}")
+    good = campaign.trials.report(kinds) and not intrusions
     print(f"leaders    {audit.terms} terms, {audit.writes} writes, {len(intrusions)} while the Lease named another")
     print(f"time       {seconds:.0f} s")
-    good = len(accounts) == len(trials) and not lost and not double and not intrusions and not any(trial.problems for trial in trials)
     print(
         f"{'ok    ' if good else 'MISSED'} every run ends, every item is counted once, no two leaders write (no peer keeps a run over all of these)"
     )
@@ -357,11 +286,16 @@ def carry_out(folder: Path, options: argparse.Namespace) -> bool:
             replica.await_ready()
         team = Team(installation, TEAM, folder)
         team.push(team.project(PROJECT), bundle())
-        whole = undisturbed(team)
-        campaign = Campaign(cluster, team, folder / "node", options.seed, whole)
+
+        def directory_of(run: Run) -> Path:
+            return team.volume.run(TEAM, run["metadata"]["name"])
+
+        create_job(team, "undisturbed")
+        whole = undisturbed(team.runs, directory_of, RUN_S)
+        campaign = Campaign(cluster, team, folder / "node", options.seed, Trials(whole, directory_of, RUN_S))
         campaign.carry_out(options.runs, options.at_once)
         cluster.revive(everything=True)
-        return report(campaign, whole, audit, time.monotonic() - began)
+        return report(campaign, audit, time.monotonic() - began)
     finally:
         installation.stop()
         node.stop()

@@ -20,9 +20,10 @@ from arena.errors import ServerUnreachable
 from arena.local.process_times import start_time
 from bench.accounts import Account, account_of, differences
 from bench.installation import NAMESPACE, BenchFailed, Installation, await_repository, ensure, kill, wait_for
-from bench.kills import directory_of, words_of
+from bench.kills import directory_of
 from bench.mock_bundle import PROVIDERS, bundle
 from bench.orders import Orders
+from bench.trials import words_of
 from engine.results.parts import PARTS
 from gitops.content import ContentVolume, ProjectKey
 from reconcile.arena_run import finished

@@ -18,20 +18,19 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from arena.cli.client import Client
 from arena.errors import ServerUnreachable
-from bench.accounts import Account, account_of, differences
 from bench.installation import NAMESPACE, BenchFailed, Installation, await_repository, ensure, in_a_folder, kill, wait_for
-from bench.mock_bundle import ITEMS, bundle
+from bench.mock_bundle import bundle
+from bench.trials import Run, Trial, Trials, undisturbed
 from engine.errors import QueueUnavailable
 from engine.items import RunUID
 from engine.queue.redis import RedisWorkQueue
 from gitops.content import ContentVolume
-from reconcile.arena_run import finished
 from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN
 
 PROJECT = "kills"
@@ -80,55 +79,31 @@ def kills(seed: int) -> Iterator[Kill]:
         yield Kill(chance.uniform(0.2, 1.8), bag.pop(), picks, down_s, stall_s)
 
 
-@dataclass(slots=True)
-class Trial:
-    """One run under trial: the kills that fell while it went, and what was wrong with it in the end."""
-
-    job: str
-    began_s: float
-    met: Counter[str] = field(default_factory=Counter)
-    slots: Counter[str] = field(default_factory=Counter)
-    ended_s: float = 0.0
-    run: dict[str, Any] | None = None
-    problems: list[str] = field(default_factory=list)
-
-    @property
-    def open(self) -> bool:
-        """Say whether it still goes."""
-        return not self.ended_s
-
-    def bears(self, target: str, slot: str) -> bool:
-        """Say whether one more worker may be struck so, the one of this slot."""
-        few_stalls = target != "stall" or self.met["stall"] < MAX_STALLS
-        return few_stalls and self.slots[slot] < MAX_SLOT_KILLS and self.slots.total() < MAX_WORKER_KILLS
-
-
 class Campaign:
     """Runs going, blows falling."""
 
-    def __init__(self, installation: Installation, seed: int, whole: Account) -> None:
+    def __init__(self, installation: Installation, seed: int, trials: Trials) -> None:
         self._installation = installation
-        self._whole = whole
         self._kills = kills(seed)
         self._next = next(self._kills)
         self._due_s = time.monotonic() + self._next.gap_s
         self._launch_s: float | None = None
         self._outage = False
         self._stalled: list[tuple[float, int]] = []
-        self.trials: list[Trial] = []
+        self.trials = trials
         self.fallen: Counter[str] = Counter()
-        self.accounts: list[Account] = []
 
     def carry_out(self, runs: int, at_once: int) -> None:
         """Start `runs` runs, `at_once` at a time, and strike until all have ended or are given up."""
-        while len(self.trials) < runs or any(trial.open for trial in self.trials):
+        while len(self.trials.all) < runs or self.trials.open:
             self._strike_if_due()
             self._let_go()
             client = self._client()
             if client is not None:
                 with contextlib.suppress(ServerUnreachable):
-                    self._observe(client)
-                    if len(self.trials) < runs and sum(trial.open for trial in self.trials) < at_once:
+                    self._outage = False
+                    self.trials.observe(runs_of(client))
+                    if len(self.trials.all) < runs and len(self.trials.open) < at_once:
                         self._begin(client)
             time.sleep(max(0.0, min(POLL_S, self._due_s - time.monotonic())))
 
@@ -141,9 +116,9 @@ class Campaign:
         return wait_for(self._installation.client, RUN_S, "the server did not come back")
 
     def _begin(self, client: Client) -> None:
-        job = f"k{len(self.trials):03}"
+        job = f"k{len(self.trials.all):03}"
         create_job(client, job)
-        self.trials.append(Trial(job, time.monotonic()))
+        self.trials.begin(job)
 
     def _client(self) -> Client | None:
         if self._launch_s is not None and time.monotonic() >= self._launch_s:
@@ -151,33 +126,11 @@ class Campaign:
             self._launch_s = None
         return self._installation.client() if self._launch_s is None else None
 
-    def _observe(self, client: Client) -> None:
-        self._outage = False
-        runs = {run["spec"]["jobRef"]["name"]: run for run in client.list(ARENA_RUN, NAMESPACE)["items"]}
-        for trial in self.trials:
-            if not trial.open:
-                continue
-            trial.run = runs.get(trial.job)
-            if trial.run is not None and finished(trial.run):
-                self._close(trial, trial.run)
-            elif time.monotonic() - trial.began_s > RUN_S:
-                trial.ended_s = time.monotonic()
-                trial.problems.append(f"did not end within {RUN_S:.0f} s: {words_of(trial.run)}")
-
-    def _close(self, trial: Trial, run: dict[str, Any]) -> None:
-        trial.ended_s = time.monotonic()
-        account = account_of(run, directory_of(self._installation, run))
-        self.accounts.append(account)
-        trial.problems.extend(differences(account, self._whole))
-        print(f"  {trial.job}: {account.phase} after {trial.ended_s - trial.began_s:.1f} s, met {dict(trial.met)}", flush=True)
-        if trial.problems:
-            trial.problems.append(words_of(run))
-
     def _strike_if_due(self) -> None:
         if time.monotonic() < self._due_s:
             return
         blow = self._next
-        if any(trial.open for trial in self.trials):
+        if self.trials.open:
             for target in blow.targets:
                 self._strike(target, blow)
         self._next = next(self._kills)
@@ -190,8 +143,7 @@ class Campaign:
                 self._strike_worker(target, pick, blow.stall_s)
         elif self._kill_server(blow) if target == "server" else kill(self._installation.queue_server()):
             self.fallen[target] += 1
-            for trial in self.trials:
-                trial.met[target] += trial.open
+            self.trials.meet(target)
 
     def _kill_server(self, blow: Kill) -> bool:
         """Kill the server, unless it is down, or has not answered since the last time: that may happen, but not every time."""
@@ -202,8 +154,8 @@ class Campaign:
         return True
 
     def _strike_worker(self, target: str, pick: float, stall_s: float) -> None:
-        trials = {trial.run["metadata"]["name"]: trial for trial in self.trials if trial.open and trial.run is not None}
-        candidates = [worker for worker in self._installation.workers() if worker.run in trials and trials[worker.run].bears(target, worker.name)]
+        trials = self.trials.by_run()
+        candidates = [worker for worker in self._installation.workers() if worker.run in trials and bears(trials[worker.run], target, worker.name)]
         if not candidates:
             return
         victim = candidates[int(pick * len(candidates))]
@@ -222,42 +174,27 @@ class Campaign:
                 kill(pid, signal.SIGCONT)
 
 
+def bears(trial: Trial, target: str, slot: str) -> bool:
+    """Say whether one more worker of a run may be struck so, the one of this slot."""
+    few_stalls = target != "stall" or trial.met["stall"] < MAX_STALLS
+    return few_stalls and trial.slots[slot] < MAX_SLOT_KILLS and trial.slots.total() < MAX_WORKER_KILLS
+
+
 def create_job(client: Client, name: str) -> None:
     """Create a job; its first run starts at once."""
     spec = {"sourceRef": {"name": PROJECT}, "workers": {"replicas": WORKERS, "concurrency": CONCURRENCY}}
     ensure(client, ARENA_JOB, name, spec)
 
 
-def directory_of(installation: Installation, run: dict[str, Any]) -> Path:
+def runs_of(client: Client) -> list[Run]:
+    """Return all runs."""
+    runs: list[Run] = client.list(ARENA_RUN, NAMESPACE)["items"]
+    return runs
+
+
+def directory_of(installation: Installation, run: Run) -> Path:
     """Return where a run's results lie."""
     return ContentVolume(installation.state.content).run(NAMESPACE, run["metadata"]["name"])
-
-
-def words_of(run: dict[str, Any] | None) -> str:
-    """Return what a run says of itself."""
-    if run is None:
-        return "no run was made"
-    status = run.get("status") or {}
-    ready: dict[str, Any] = next((c for c in status.get("conditions", []) if c["type"] == "Ready"), {})
-    return f"run {run['metadata']['name']}, {status.get('phase')}, {ready.get('reason')}: {ready.get('message')}; progress {status.get('progress')}"
-
-
-def undisturbed(installation: Installation, client: Client) -> Account:
-    """Run the bundle once in peace; return its account.
-
-    Raises:
-        BenchFailed: it does not end with every item passed.
-    """
-    create_job(client, "undisturbed")
-
-    def ended() -> dict[str, Any] | None:
-        return next((run for run in client.list(ARENA_RUN, NAMESPACE)["items"] if finished(run)), None)
-
-    run = wait_for(ended, RUN_S, "the undisturbed run did not end")
-    account = account_of(run, directory_of(installation, run))
-    if account.phase != "Succeeded" or len(account.counts) != ITEMS or account.double(ITEMS):
-        raise BenchFailed(f"the undisturbed run is not whole: {len(account.counts)} items; {words_of(run)}")
-    return account
 
 
 def leftovers(installation: Installation) -> list[str]:
@@ -284,28 +221,14 @@ async def _runs_with_keys(installation: Installation) -> list[RunUID]:
         await queue.close()
 
 
-def report(campaign: Campaign, whole: Account, left: Sequence[str], seconds: float) -> bool:
+def report(campaign: Campaign, left: Sequence[str], seconds: float) -> bool:
     """Print the figures; say whether all is well."""
-    trials, accounts = campaign.trials, campaign.accounts
-    ended = len(accounts)
-    lost, double = sum(account.lost(whole) for account in accounts), sum(account.double(ITEMS) for account in accounts)
-    took = sorted(trial.ended_s - trial.began_s for trial in trials)
-    for trial in trials:
-        if trial.problems:
-            print(f"  {trial.job}: {'; '.join(trial.problems)}")
     for line in left:
         print(f"  {line}")
-    print(
-        f"kills      {', '.join(f'{campaign.fallen[kind]} {kind}' for kind in ('server', 'worker', 'queue'))}; {campaign.fallen['stall']} stalls of workers"
-    )
-    met = [sum(trial.met[kind] > 0 for trial in trials) for kind in ("server", "worker", "queue", "stall")]
-    print(f"runs       {len(trials)} of {ITEMS} items; hit while they went: server {met[0]}, worker {met[1]}, queue {met[2]}, stall {met[3]} of them")
-    print(f"ended      {ended}, after {took[len(took) // 2]:.1f} s (median), {took[-1]:.1f} s (longest)")
-    print(
-        f"lost       {lost}\ndouble     {double}\nunequal    {sum(bool(trial.problems) for trial in trials)} runs that differ from the undisturbed one"
-    )
+    fallen = campaign.fallen
+    print(f"kills      {', '.join(f'{fallen[kind]} {kind}' for kind in ('server', 'worker', 'queue'))}; {fallen['stall']} stalls of workers")
+    good = campaign.trials.report(("server", "worker", "queue", "stall")) and not left
     print(f"time       {seconds:.0f} s")
-    good = ended == len(trials) and not lost and not double and not left and not any(trial.problems for trial in trials)
     print(
         f"{'ok    ' if good else 'MISSED'} every run ends, every item is counted once (no peer: nothing else keeps a run over kill -9 of all its parts)"
     )
@@ -321,11 +244,13 @@ def carry_out(folder: Path, options: argparse.Namespace) -> bool:
         ensure(client, ARENA_PROJECT, PROJECT, {"hosted": {}})
         await_repository(client, PROJECT)
         installation.push(folder / "work", client, PROJECT, bundle())
-        whole = undisturbed(installation, client)
-        campaign = Campaign(installation, options.seed, whole)
+        create_job(client, "undisturbed")
+        place = partial(directory_of, installation)
+        whole = undisturbed(lambda: runs_of(client), place, RUN_S)
+        campaign = Campaign(installation, options.seed, Trials(whole, place, RUN_S))
         campaign.carry_out(options.runs, options.at_once)
         campaign.recover()
-        return report(campaign, whole, leftovers(installation), time.monotonic() - started)
+        return report(campaign, leftovers(installation), time.monotonic() - started)
     finally:
         installation.stop()
 
