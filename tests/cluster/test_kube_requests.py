@@ -5,6 +5,7 @@ import json
 import random
 import subprocess
 import sys
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -138,6 +139,23 @@ async def test_a_list_is_read_in_pages() -> None:
     assert listing.resource_version == "7"
     assert listing.items[0] == {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "ns"}}
     assert [item["metadata"]["name"] for item in listing.items] == ["a", "b", "c"]
+
+
+async def test_the_next_page_is_asked_for_ahead() -> None:
+    """While a page is decoded the server makes the next one, and only that one: it is asked for before the last object is taken."""
+    asked = asyncio.Event()
+
+    def second(_: Any) -> Reply:
+        asked.set()
+        return page("c", "7", "c")
+
+    async with scripted(page("ab", "7", "b"), second, page("d", "7")) as server:
+        cluster = client(server, HastyClock())
+        async with aclosing(cluster.pages(CONFIG_MAP, "ns")) as pages:
+            await anext(pages)
+            await asyncio.wait_for(asked.wait(), 20)
+        await cluster.close()
+    assert [request.query.get("continue") for request in server.requests] == [None, "b"]
 
 
 async def test_a_list_whose_moment_is_forgotten() -> None:
