@@ -45,7 +45,9 @@ DEADLINE_S = 180.0
 RUN_BAR = 40
 """Requests of one run."""
 IDLE_BAR = 60
-"""Requests of an idle minute: a Lease read and written every two seconds."""
+"""Requests of an idle minute: a Lease written every two seconds, and as many others."""
+WAITING_RUN_BAR = 4
+"""And for each run whose workers have not come (here nobody starts them): twice its pods, and what befell them."""
 LEASES = ("get leases", "update leases")
 
 
@@ -218,7 +220,7 @@ def report(figures: dict[str, Any], sizes: Sizes, idle_minutes: float) -> bool:
         [
             *common_bars(figures),
             Bar("writes of idle minutes, the Lease aside", written, 0),
-            Bar("requests of an idle minute", idle.total() / idle_minutes, IDLE_BAR),
+            Bar("requests of an idle minute", idle.total() / idle_minutes, IDLE_BAR + WAITING_RUN_BAR * sizes.running),
             Bar("requests of one run, the Lease aside", run.total(), RUN_BAR),
         ]
     )

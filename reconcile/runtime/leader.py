@@ -115,11 +115,12 @@ class Leadership:
         """Take or renew the Lease if that is possible now; say whether it is ours. A store that fails changes nothing."""
         began_s = self._clock.monotonic()
         try:
-            stored = await self._read()
-            self._trouble = ""
-            if not self._may_take(stored):
-                return False
-            await self._write(stored)
+            if not await self._write_over_ours():
+                stored = await self._read()
+                self._trouble = ""
+                if not self._may_take(stored):
+                    return False
+                await self._write(stored)
         except (Conflict, AlreadyExists):
             return False
         except ClusterError as error:
@@ -128,6 +129,17 @@ class Leadership:
             self._trouble = error.message
             return False
         self._renewed_s = began_s  # the Lease runs from when it was asked for at the earliest
+        return True
+
+    async def _write_over_ours(self) -> bool:
+        """Renew on top of what we wrote last, without a look at it; return False where we do not lead, or somebody has written since."""
+        if self.remaining_s() <= 0:
+            return False
+        try:
+            await self._write(self._seen)
+        except (Conflict, NotFound):
+            return False
+        self._trouble = ""
         return True
 
     async def _read(self) -> Object | None:

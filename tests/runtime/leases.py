@@ -28,12 +28,14 @@ class LeaseStore(SqliteCluster):
     def __init__(self, clock: Clock) -> None:
         super().__init__(":memory:", clock)
         self.asked = 0
+        self.reads = 0
         self.is_down = False
         self.silence: asyncio.Event | None = None
 
     async def get(self, kind: ResourceKind, namespace: str | None, name: str) -> Object:
         """Return a Lease, or fail as told."""
         self.asked += 1
+        self.reads += 1
         try:
             if self.is_down:
                 raise StoreUnavailable("cannot reach the store: a test has taken it down")

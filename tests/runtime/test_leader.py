@@ -49,6 +49,19 @@ async def test_the_lease_tells_who_leads(store: LeaseStore, pair: tuple[Candidat
     assert spec["renewTime"] > spec["acquireTime"] >= "2026-01-01T00:00:00.000000Z"
 
 
+async def test_a_leader_renews_without_reading(store: LeaseStore, clock: FakeClock) -> None:
+    """A leader writes over what it wrote last, without asking for it first: a Lease nobody else touched costs a request every two seconds."""
+    leader = Candidate.of(store, clock)
+    leader.start()
+    await pass_time(store, clock, 1)
+    reads, renewed = store.reads, (await store.spec())["renewTime"]
+    await pass_time(store, clock, 20)
+    assert leader.leads
+    assert store.reads == reads
+    assert (await store.spec())["renewTime"] > renewed
+    await leader.stop()
+
+
 async def test_identities_differ(store: LeaseStore, clock: FakeClock) -> None:
     """Two starts on one host are two candidates."""
     assert Candidate.of(store, clock).leadership.identity != Candidate.of(store, clock).leadership.identity
