@@ -5,7 +5,7 @@ The stage that turns, steps of compositions and summaries share. Must not know w
 
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from engine.checks.evidence import Evidence
 from engine.checks.questions import Answers
@@ -50,7 +50,7 @@ async def ask(line: Line, request: Request, guardrails: Guardrails, listener: Li
         reply, fired = await _listen(line, request, guardrails, listener, started)
     else:
         reply = await line.provider.complete(request)
-    latency_ms = (line.clock.monotonic() - started) * 1000
+    latency_ms = (line.clock.monotonic() - started) * 1000 if reply.latency_ms is None else reply.latency_ms
     if fired is None and guardrails.judge_outputs:
         evidence = listener.evidence_for(reply.text, usage=reply.usage, cost_usd=reply.cost_usd, latency_ms=latency_ms)
         fired = await guardrails.judge_output(evidence, line.answers)
@@ -60,19 +60,27 @@ async def ask(line: Line, request: Request, guardrails: Guardrails, listener: Li
 async def _listen(line: Line, request: Request, guardrails: Guardrails, listener: Listener, started: float) -> tuple[Reply, Firing | None]:
     """Take a reply in chunks; when a guardrail fires on its beginning, the rest is not waited for and its usage stays unknown and counts as nothing."""
     text = ""
+    first_ms: float | None = None
     async with aclosing(line.provider.stream(request)) as chunks:
         async for chunk in chunks:
-            if chunk.text and listener.ttft_ms is None:
-                listener.ttft_ms = (line.clock.monotonic() - started) * 1000
+            if chunk.text and first_ms is None:
+                first_ms = (line.clock.monotonic() - started) * 1000
             if chunk.reply is not None:
+                _note_first(listener, first_ms if chunk.reply.ttft_ms is None else chunk.reply.ttft_ms)
                 return chunk.reply, None
             known = len(text)
             text += chunk.text
             if guardrails.judge_streams:
                 fired = guardrails.judge_beginning(text, known)
                 if fired is not None:
+                    _note_first(listener, first_ms)
                     return Reply(text, cost_usd=0.0, finish_reason="content_filter"), fired
     raise ProviderError("cannot read the reply: the stream ended before its last chunk", kind="protocol", transient=True)
+
+
+def _note_first(listener: Listener, first_ms: float | None) -> None:
+    if listener.ttft_ms is None:
+        listener.ttft_ms = first_ms
 
 
 def _message(reply: Reply, fired: Firing | None, latency_ms: float) -> Message:
@@ -85,4 +93,16 @@ def _message(reply: Reply, fired: Firing | None, latency_ms: float) -> Message:
         usage=reply.usage,
         cost_usd=reply.cost_usd,
         validations=[] if fired is None else [fired.validation],
+        meta=_meta(reply),
     )
+
+
+def _meta(reply: Reply) -> dict[str, Any]:
+    """Return what is kept of a reply beside itself: the requests that brought none, and what the adapter adds."""
+    if not reply.attempts:
+        return dict(reply.meta)
+    tried = [
+        {"kind": attempt.kind, "message": attempt.message, "latencyMs": round(attempt.latency_ms, 3), "waitedMs": round(attempt.waited_ms, 3)}
+        for attempt in reply.attempts
+    ]
+    return {**reply.meta, "attempts": tried}

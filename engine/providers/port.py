@@ -5,7 +5,7 @@ scenarios, checks or results.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from engine.items import Usage
@@ -67,10 +67,22 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Attempt:
+    """A request that brought no reply, and was made again. `kind` is that of its ProviderError; `waited_ms` went by until the next request."""
+
+    kind: str
+    message: str
+    latency_ms: float
+    waited_ms: float
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """What a model said. `usage` is None when the provider reported none; `cost_usd` is None when the provider has no price.
 
-    `finish_reason` is stop, length, tool_calls or content_filter.
+    `finish_reason` is stop, length, tool_calls or content_filter. `latency_ms` and `ttft_ms` are measured by an adapter that waits for other things
+    than the model (a rate limit, another attempt): from the request that was answered to the end of its reply, and to its first text; None leaves it
+    to whoever asked. `attempts` are the requests before that one. `meta` is kept with the message, and must be JSON.
     """
 
     text: str
@@ -79,6 +91,10 @@ class Reply:
     usage: Usage | None = None
     cost_usd: float | None = None
     finish_reason: str = "stop"
+    latency_ms: float | None = None
+    ttft_ms: float | None = None
+    attempts: tuple[Attempt, ...] = ()
+    meta: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
