@@ -56,10 +56,25 @@ class ProviderError(EngineError):
         self.retry_after_s = retry_after_s
 
 
+class CredentialMissing(EngineError):
+    """A provider's key is not where it should be; the message names the provider and the variable or the file, never a value. Nothing was run."""
+
+
 class ToolsUnavailable(EngineError):
     """The tools of a server or an agent cannot be listed, so no conversation that may call them can be held; that is never a score.
 
     `transient` says whether another attempt may find them.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", transient: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.transient = transient
+
+
+class MediaUnavailable(EngineError):
+    """A picture, sound, film or document that a message has cannot be sent: its file or address gives nothing, or not what the part says it is.
+
+    That is never a score. `transient` says whether another attempt may get it.
     """
 
     def __init__(self, message: str, *, hint: str = "", transient: bool = False) -> None:

@@ -6,16 +6,17 @@ Must not know Redis, Kubernetes, nor what an item does.
 
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import structlog
 
-from engine.errors import EngineVersionMismatch
+from engine.errors import CredentialMissing, EngineError, EngineVersionMismatch, FeatureNotSupported
 from engine.items import RunUID
 from engine.plan import Plan
-from engine.queue.port import WorkQueue
+from engine.queue.port import CREDENTIAL_MISSING, NOT_SUPPORTED, Refusal, WorkQueue
 from engine.version import ENGINE_VERSION
 from engine.worker_hand import Assignment, Manner
 from engine.worker_items import Runner
@@ -26,6 +27,10 @@ from foundation.clock import Clock
 
 __all__ = ["ExitReason", "Worker", "WorkerExit", "WorkerOptions"]
 
+_REFUSALS: Final[Mapping[type[EngineError], str]] = {CredentialMissing: CREDENTIAL_MISSING, FeatureNotSupported: NOT_SUPPORTED}
+"""What no other worker of the run would fare better with: its pods are all alike."""
+
+_MAX_MESSAGE = 1024
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _MAX_NAME = 100
 
@@ -52,7 +57,8 @@ class WorkerOptions:
 class Worker:
     """One process's part in one run. Used once: `work` until the run needs no worker, or until `stop`.
 
-    `runner_factory` builds the engine from the checked plan; it is not called when nothing may be leased. `output` is the run's directory, None
+    `runner_factory` builds the engine from the checked plan; it is not called when nothing may be leased. What it refuses with CredentialMissing or
+    FeatureNotSupported stops the run, before its first item. `output` is the run's directory, None
     when there is none.
     """
 
@@ -85,7 +91,7 @@ class Worker:
         """Work until the run is drained, stopped or settled, `stop` was called, or the queue is lost; say which.
 
         Raises:
-            EngineError: `runner_factory` cannot build the engine.
+            EngineError: `runner_factory` cannot build the engine, for a cause that another worker may not meet.
             ValueError: the plan has the pinned digest, but cannot be read.
         """
         with structlog.contextvars.bound_contextvars(run=self._run, worker=self.name):
@@ -107,7 +113,7 @@ class Worker:
             raise Leave(WorkerExit(ExitReason.VERSION_MISMATCH, error.message)) from error
 
     async def _work_through(self, plan: Plan) -> WorkerExit:
-        runner = self._runner_factory(plan)
+        runner = await self._begin(plan)
         output = LineOutput(self._output, self.name, self._clock)
         assignment = Assignment(self._queue, self._run, plan, self._clock, self._patience, self._how(plan))
         try:
@@ -115,6 +121,16 @@ class Worker:
         finally:
             output.close()
             await runner.close()
+
+    async def _begin(self, plan: Plan) -> Runner:
+        try:
+            return self._runner_factory(plan)
+        except tuple(_REFUSALS) as error:
+            kind = next(kind for refused, kind in _REFUSALS.items() if isinstance(error, refused))
+            message = f"{error.message}; {error.hint}" if error.hint else error.message
+            refusal = Refusal(kind, message[:_MAX_MESSAGE])
+        await self._patience.ask(lambda: self._queue.refuse(self._run, refusal))
+        raise Leave(WorkerExit(ExitReason.REFUSED, refusal.message))
 
     def _how(self, plan: Plan) -> Manner:
         chosen = self._options

@@ -42,6 +42,9 @@ class ExitReason(StrEnum):
     VERSION_MISMATCH = "version_mismatch"
     """The plan was made by another engine version; nothing was leased."""
 
+    REFUSED = "refused"
+    """The run cannot be begun here, and is stopped with the cause; nothing was leased."""
+
     QUEUE_LOST = "queue_lost"
     """The queue did not know the run, or did not answer, for `PATIENCE_S`."""
 
@@ -50,6 +53,7 @@ _CODES = {
     ExitReason.DRAINED: 0,
     ExitReason.STOPPED: 0,
     ExitReason.SETTLED: 0,
+    ExitReason.REFUSED: 0,
     ExitReason.SIGNALLED: 143,
     ExitReason.VERSION_MISMATCH: 78,
     ExitReason.QUEUE_LOST: 1,

@@ -11,7 +11,7 @@ from hashlib import sha256
 from engine.errors import PutRefused, RunSettled, RunUnknown
 from engine.items import ItemError, RunUID, Verdict
 from engine.queue.memory_run import MemoryRun
-from engine.queue.port import CellCounts, Counted, Lease, QueueState, RunMeta, StopReason
+from engine.queue.port import CellCounts, Counted, Lease, QueueState, Refusal, RunMeta, StopReason
 from engine.records import Record, bare_record
 from foundation.clock import Clock, SystemClock
 
@@ -85,6 +85,10 @@ class MemoryWorkQueue:
     async def stop(self, run: RunUID, reason: StopReason) -> None:
         """Refuse put, lease and retry from now on."""
         self._run(run).stop(reason)
+
+    async def refuse(self, run: RunUID, refusal: Refusal) -> None:
+        """Stop the run because a worker cannot begin it."""
+        self._run(run).refuse(refusal)
 
     async def skip_unbegun(self, run: RunUID, *, at: datetime, limit: int = 500) -> int:
         """Record unbegun, delayed and orphaned items of a stopped run as skipped."""

@@ -10,7 +10,7 @@ from engine.errors import PutRefused
 from engine.items import RunUID
 from engine.queue.accounting import NANO_PER_USD, Share, nano_usd, share_of
 from engine.queue.keys import RETURNED
-from engine.queue.port import BUDGET, CellCounts, Counted, Lease, QueueState, RunMeta, StopReason
+from engine.queue.port import BUDGET, REFUSED, CellCounts, Counted, Lease, QueueState, Refusal, RunMeta, StopReason
 from engine.records import Record
 from foundation.clock import Clock
 
@@ -44,6 +44,7 @@ class MemoryRun:
         self.meta = meta
         self.plan: bytes | None = None
         self.stopped: StopReason = ""
+        self.refusal: Refusal | None = None
         self.records: dict[int, bytes] = {}
         self.cells: dict[str, CellCounts] = {}
         self._run = run
@@ -151,6 +152,12 @@ class MemoryRun:
             self.stopped = reason
             self._changes += 1
 
+    def refuse(self, refusal: Refusal) -> None:
+        """Stop, and keep why, unless the run is stopped already."""
+        if not self.stopped:
+            self.refusal = refusal
+            self.stop(REFUSED)
+
     def take_remaining(self, limit: int, *, whoever_holds_them: bool) -> list[tuple[int, str, int]]:
         """Take (index, item, crashes) of what nobody living has begun, or of all that is left, out of every set."""
         taken: list[tuple[int, str, int]] = []
@@ -198,6 +205,7 @@ class MemoryRun:
             output_tokens=totals.output_tokens,
             budget_breached=self.stopped == BUDGET or self._is_over_budget(),
             retries=dict(self._retries),
+            refusal=self.refusal,
         )
 
     def _add(self, entry: _Entry) -> None:

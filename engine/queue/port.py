@@ -21,9 +21,14 @@ Counted = Literal["counted", "stale", "duplicate"]
 """`counted`: this call counted the item; `duplicate`: it had been counted before; `stale`: another worker has it, or the item went back to the queue."""
 
 StopReason = str
-"""A stable word: `cancelled`, `deadline`, `budget`, `workers_failed`. The queue itself sets only `budget`."""
+"""A stable word: `cancelled`, `deadline`, `budget`, `workers_failed`, `refused`. The queue itself sets only `budget`, and workers only `refused`."""
 
 BUDGET: StopReason = "budget"
+REFUSED: StopReason = "refused"
+
+CREDENTIAL_MISSING = "credential_missing"
+NOT_SUPPORTED = "not_supported"
+"""Kinds of refusals: a key that the plan's providers need is not in a worker's environment; the installation lacks what a provider needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +60,20 @@ class RunMeta:
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a worker cannot begin a run. `kind` is a stable word, `message` is for a person and holds no secret."""
+
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class QueueState:
     """One consistent look at a run.
 
     `queued` can be leased now, `leased` is in workers' hands (or was, when they died), `delayed` waits for a retry's time, `recorded` is counted:
     once `complete`, their sum is `items`, or else the store lost something (`missing` names it). `recorded` = passed + failed + errors + skipped.
-    `retries` counts retries by the error kind that caused them. A settled run has `settled` and nothing else.
+    `retries` counts retries by the error kind that caused them; `refusal` is that of a run stopped as `refused`. A settled run has `settled` and nothing else.
     """
 
     plan_digest: str = ""
@@ -81,6 +94,7 @@ class QueueState:
     output_tokens: int = 0
     budget_breached: bool = False
     retries: Mapping[str, int] = field(default_factory=dict)
+    refusal: Refusal | None = None
 
     @property
     def drained(self) -> bool:
@@ -210,6 +224,14 @@ class WorkQueue(Protocol):
 
     async def stop(self, run: RunUID, reason: StopReason) -> None:
         """Refuse put, lease and retry from now on. Idempotent: the first reason stays.
+
+        Raises:
+            RunUnknown: the run was never pinned.
+            RunSettled: the run is over.
+        """
+
+    async def refuse(self, run: RunUID, refusal: Refusal) -> None:
+        """Stop the run as `refused`, because no worker of it can begin. Idempotent; a run that is stopped already keeps its reason.
 
         Raises:
             RunUnknown: the run was never pinned.

@@ -15,7 +15,7 @@ from engine.items import ItemError, RunUID, Verdict
 from engine.queue.accounting import nano_usd
 from engine.queue.contact import Contact
 from engine.queue.keys import owner_key, run_keys, run_of, runs_pattern
-from engine.queue.port import CellCounts, Counted, Lease, QueueState, RunMeta, StopReason
+from engine.queue.port import CellCounts, Counted, Lease, QueueState, Refusal, RunMeta, StopReason
 from engine.queue.settings_check import problems_of
 from engine.queue.store import Argument, RedisStore
 from engine.queue.users import RedisRunUsers
@@ -123,6 +123,10 @@ class RedisWorkQueue:
     async def stop(self, run: RunUID, reason: StopReason) -> None:
         """Refuse put, lease and retry from now on."""
         await self._script("stop", run, reason)
+
+    async def refuse(self, run: RunUID, refusal: Refusal) -> None:
+        """Stop the run because a worker cannot begin it."""
+        await self._script("refuse", run, refusal.kind, refusal.message)
 
     async def skip_unbegun(self, run: RunUID, *, at: datetime, limit: int = 500) -> int:
         """Record unbegun, delayed and orphaned items of a stopped run as skipped."""

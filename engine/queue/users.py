@@ -17,7 +17,7 @@ from engine.queue.store import Argument, RedisStore
 from engine.queue.urls import database_of, with_credentials
 from foundation.clock import Clock
 
-WORKER_SCRIPTS = ("plan", "lease", "look", "renew", "complete", "retry", "hand_back", "state")
+WORKER_SCRIPTS = ("plan", "lease", "look", "renew", "complete", "retry", "hand_back", "state", "refuse")
 """The scripts that a worker runs."""
 
 WORKER_COMMANDS = (

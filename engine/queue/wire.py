@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.items import RunUID
 from engine.queue.accounting import NANO_PER_USD, share_of
-from engine.queue.port import BUDGET, CellCounts, Counted, Lease, QueueState
+from engine.queue.port import BUDGET, CellCounts, Counted, Lease, QueueState, Refusal
 from engine.records import Record
 
 SEPARATOR = "\x1f"
@@ -81,6 +81,7 @@ def read_state(answer: Sequence[Any]) -> QueueState:
         output_tokens=int(totals.get("output_tokens", 0)),
         budget_breached=stopped == BUDGET or (budget is not None and cost > int(budget)),
         retries={field.removeprefix("retries:"): int(count) for field, count in totals.items() if field.startswith("retries:")},
+        refusal=Refusal(meta["refusal_kind"], meta["refusal"]) if "refusal_kind" in meta else None,
     )
 
 

@@ -166,12 +166,24 @@ class RunReason(Reason):
         "the bundle or the job names a provider that does not exist",
         "Create the provider or correct its name.",
     )
+    CREDENTIAL_MISSING = (
+        "CredentialMissing",
+        _RUN,
+        "a provider's key is not in the workers' environment",
+        "Give workers the variable that the message names: a Provider with a secretRef, podOverrides.extraEnv, or `arena up --worker-env`.",
+    )
+    TOOL_REGISTRY_NOT_FOUND = (
+        "ToolRegistryNotFound",
+        _RUN,
+        "spec.toolRegistries names a ToolRegistry that does not exist",
+        "Create the registry or correct its name.",
+    )
     MATRIX_TOO_LARGE = ("MatrixTooLarge", _RUN, "scenarios x providers x trials exceed the item cap", "Lower trials, or narrow spec.scenarios.")
     JOB_CREATION_FAILED = (
         "JobCreationFailed",
         _RUN,
         "the worker Job cannot be made; it is tried again",
-        "Read the message: a Provider of another namespace, or a service group that cannot be used.",
+        "Read the message: a Provider of another namespace, a Secret or a key of it that is missing, or a service group that cannot be used.",
     )
     SERVICE_GROUP_AMBIGUOUS = (
         "ServiceGroupAmbiguous",
@@ -357,6 +369,12 @@ class EventReason(Reason):
         "The export is written; give the workspace a session-api.",
     )
     THRESHOLD_UNAVAILABLE = ("ThresholdUnavailable", _RUN, "a threshold's metric was not measured", "Set loadTest.unmeasured to Fail to gate on it.")
+    FIELD_IGNORED = (
+        "FieldIgnored",
+        _RUN,
+        "the job, or an object that it names, sets a field that has no effect in this run",
+        "Remove the field, or read in the message what takes its place.",
+    )
     WORKERS_REDUCED = ("WorkersReduced", _RUN, "the run asks for more workers than may run here", _NOTHING)
 
 

@@ -10,6 +10,7 @@ from reconcile.kinds.names import TERMINAL_PHASES
 from reconcile.kinds.wire import (
     Count,
     LocalReference,
+    LongText,
     PathText,
     RefName,
     Resource,
@@ -66,6 +67,7 @@ class RunStop(StatusModel):
 
     reason: ShortText | None = Field(None, description="Reason of the stop.")
     time: Timestamp | None = Field(None, description="When the stop was decided.")
+    message: LongText | None = Field(None, description="Why, in words, where the reason alone does not say.")
 
 
 class RunProgress(StatusModel):

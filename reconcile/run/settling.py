@@ -88,7 +88,8 @@ def outcome_of(run: RunScope, summary: Summary) -> tuple[str, str, str]:
         case RunVerdict.CANCELLED:
             return "Cancelled", RunReason.CANCELLED, f"cancelled; {text}, {counts.skipped} were not run"
         case _ if run.stop and stop_word(run):
-            return "Failed", run.stop["reason"], f"{text}, {counts.skipped} were not run{_version_clash(run)}"
+            why = f"{run.stop['message']}; " if "message" in run.stop else ""
+            return "Failed", run.stop["reason"], f"{why}{text}, {counts.skipped} were not run{_version_clash(run)}"
         case _:
             detail = f"{counts.failed} failed, {counts.errors} could not be run"
             wanted = run.template.min_pass_rate

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from engine.errors import RunUnknown
 from engine.items import Item, ItemError, Verdict
-from engine.queue.port import BUDGET
+from engine.queue.port import BUDGET, CREDENTIAL_MISSING, REFUSED
 from engine.records import bare_record
 from foundation.crash import crash_point
 from reconcile.kinds.reasons import RunReason
@@ -22,6 +22,8 @@ STOP_WORDS: Mapping[str, str] = {
     RunReason.DEADLINE_EXCEEDED: "deadline",
     RunReason.BUDGET_EXCEEDED: BUDGET,
     RunReason.WORKERS_FAILED: "workers_failed",
+    RunReason.CREDENTIAL_MISSING: REFUSED,
+    RunReason.NOT_SUPPORTED: REFUSED,
 }
 """The queue's and the results' word for each reason of a stop."""
 
@@ -66,9 +68,10 @@ async def is_drained(run: RunScope) -> bool:
         return False
 
 
-async def request_stop(run: RunScope, reason: RunReason) -> None:
-    """Write the stop into the status; the first one stays."""
-    run.status.setdefault("stop", {"reason": str(reason), "time": timestamp(run.clock.now())})
+async def request_stop(run: RunScope, reason: RunReason, message: str = "") -> None:
+    """Write the stop into the status; the first one stays. `message` says why, where the reason alone does not."""
+    said = {"message": message} if message else {}
+    run.status.setdefault("stop", {"reason": str(reason), "time": timestamp(run.clock.now()), **said})
     await run.scope.save()
     crash_point("stop.status_written")
 
@@ -84,6 +87,7 @@ async def drain_stopped(run: RunScope) -> None:
     Spend that crosses the budget is a breach also when the items in flight were the last ones.
     """
     queue = run.world.queue
+    await _heed_refusal(run)
     if run.counted().stopped == BUDGET and not run.stop:
         await request_stop(run, RunReason.BUDGET_EXCEEDED)
         await run.scope.event(
@@ -99,6 +103,14 @@ async def drain_stopped(run: RunScope) -> None:
     await _count_rest(run)
     crash_point("stop.rest_counted")
     run.state = await queue.state(run.uid)
+
+
+async def _heed_refusal(run: RunScope) -> None:
+    """Find a stop of the workers' own: they cannot begin, and what they said of it becomes the run's failure."""
+    refusal = run.counted().refusal
+    if refusal is not None and not run.stop:
+        reason = RunReason.CREDENTIAL_MISSING if refusal.kind == CREDENTIAL_MISSING else RunReason.NOT_SUPPORTED
+        await request_stop(run, reason, refusal.message)
 
 
 async def _count_rest(run: RunScope) -> None:

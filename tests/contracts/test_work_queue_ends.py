@@ -8,7 +8,7 @@ import pytest
 from engine.errors import PutRefused, RunSettled, RunUnknown
 from engine.items import ItemError, RunUID, Verdict
 from engine.queue.memory import MemoryWorkQueue
-from engine.queue.port import QueueState, RunMeta, WorkQueue
+from engine.queue.port import QueueState, Refusal, RunMeta, WorkQueue
 from engine.records import Record
 from tests.contracts.queue_items import AT, DEADLINE_S, DIGEST, LONG, SHORT, eventually, items_of, lease_one, put_items, record_of_lease
 
@@ -234,3 +234,23 @@ async def test_the_memory_queue_names_what_it_lost(run: RunUID) -> None:
     assert await queue.missing(run) == [1]
     await queue.put_again(run, items_of([1]))
     assert await queue.missing(run) == []
+
+
+async def test_a_refusal_stops_the_run_and_says_why(queue: WorkQueue, run: RunUID) -> None:
+    """A worker that cannot begin stops the run with its cause; a second refusal changes nothing, and the run drains like any stopped one."""
+    await put_items(queue, run, 2)
+    await queue.refuse(run, Refusal("credential_missing", "provider 'gpt' needs OPENAI_API_KEY"))
+    await queue.refuse(run, Refusal("not_supported", "later"))
+    assert await queue.lease(run, worker="a", limit=1, seconds=LONG) == []
+    assert await queue.skip_unbegun(run, at=AT) == 2
+    state = await queue.state(run)
+    assert (state.stopped, state.refusal, state.drained) == ("refused", Refusal("credential_missing", "provider 'gpt' needs OPENAI_API_KEY"), True)
+
+
+async def test_a_stopped_run_is_not_refused_any_more(queue: WorkQueue, run: RunUID) -> None:
+    """Whoever comes after a stop adds no cause to it."""
+    await put_items(queue, run, 1)
+    await queue.stop(run, "cancelled")
+    await queue.refuse(run, Refusal("credential_missing", "m"))
+    state = await queue.state(run)
+    assert (state.stopped, state.refusal) == ("cancelled", None)

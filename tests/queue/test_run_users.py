@@ -11,6 +11,7 @@ from engine.errors import EngineError, QueueRefused, QueueUnavailable
 from engine.items import ItemError, RunUID, Verdict
 from engine.queue.embedded import EmbeddedServer, find_server
 from engine.queue.keys import run_keys, run_user
+from engine.queue.port import Refusal
 from engine.queue.redis import RedisWorkQueue
 from engine.queue.scripts import load_script
 from engine.queue.users import AGAIN_S, WORKER_COMMANDS, WORKER_SCRIPTS
@@ -45,6 +46,7 @@ async def everything_that_workers_do(scene: Scene) -> None:
     last = {lease.index: lease for leases in taken for lease in leases}
     costly = [(lease, Record(lease.item, lease.index, Verdict.PASS, AT, AT, cost_usd=1.0, duration_ms=5.0)) for lease in last.values()]
     assert "counted" in await worker.complete(run, costly)
+    await worker.refuse(run, Refusal("credential_missing", "m"))  # by another worker, too late
     assert (await worker.state(run)).stopped == "budget"
     await scene.admin.delete(run_keys(scene.queue.installation, run).items)  # as a store that evicts does
     assert (await worker.state(run)).queued == 0

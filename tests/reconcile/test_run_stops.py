@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from engine.queue.port import RunMeta
+from engine.queue.port import Refusal, RunMeta
 from reconcile.cluster.port import ARENA_PROJECT, ARENA_RUN, JOB, ObjectKey
 from tests.reconcile.conftest import BUNDLE, NAMESPACE, World, cancel, condition, started
 
@@ -83,6 +83,18 @@ async def test_a_lost_queue_of_a_cancelled_run_stays_stopped(world: World) -> No
     run = await world.run()
     summary = run["status"]["result"]["summary"]
     assert (run["status"]["phase"], summary["passedItems"], summary["drainedItems"]) == ("Cancelled", "1", "3")
+
+
+async def test_a_run_whose_workers_cannot_begin_fails_by_name(world: World) -> None:
+    """What a worker lacks becomes the run's failure: its reason, its words, no item executed, and a verdict that is no score."""
+    run = await started(world, trials=3)
+    await world.queue.refuse(run["metadata"]["uid"], Refusal("credential_missing", "provider 'gpt' needs the variable OPENAI_API_KEY"))
+    await world.look_at_all(2)
+    run = await world.run()
+    ready = condition(run)
+    assert (run["status"]["phase"], ready["reason"], run["status"]["stop"]["reason"]) == ("Failed", "CredentialMissing", "CredentialMissing")
+    assert "provider 'gpt' needs the variable OPENAI_API_KEY; 0 of 0 items passed, 3 were not run" in ready["message"]
+    assert run["status"]["result"]["summary"]["totalItems"] == "0"
 
 
 async def test_a_foreign_queue_under_the_runs_uid_fails_it(world: World) -> None:

@@ -6,9 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
+from engine.errors import CredentialMissing, EngineError, FeatureNotSupported
 from engine.items import Item, ItemResult
+from engine.plan import Plan
+from engine.queue.port import Refusal
 from engine.queue.store import MAX_BLOCK_S
-from engine.worker import ExitReason
+from engine.worker import ExitReason, Worker
+from foundation.clock import SystemClock
 from tests.worker.conftest import LEASE_S, OPTIONS, RecordingRunner, Scene, passes, result_of, until
 
 
@@ -64,6 +68,26 @@ async def test_a_plan_of_another_version_is_not_touched(scene: Scene) -> None:
     assert (left.reason, left.code, runner.began) == (ExitReason.VERSION_MISMATCH, 78, [])
     assert "0-other" in left.message
     assert (await scene.queue.state(scene.run)).queued == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        pytest.param(CredentialMissing("provider 'gpt' needs OPENAI_API_KEY", hint="set it"), "credential_missing", id="a key is missing"),
+        pytest.param(FeatureNotSupported("arena[vertex] is not installed", hint="set it"), "not_supported", id="an extra is missing"),
+    ],
+)
+async def test_a_run_that_cannot_be_begun_is_refused(scene: Scene, error: EngineError, kind: str) -> None:
+    """What every worker of a run lacks stops the run before its first item, with the cause, and the worker leaves with 0: nothing is left to do."""
+    await scene.put(2)
+
+    def refuse(_plan: Plan) -> RecordingRunner:
+        raise error
+
+    left = await Worker(scene.queue, scene.run, refuse, scene.output, OPTIONS, SystemClock()).work()
+    state = await scene.queue.state(scene.run)
+    assert (left.reason, left.code, state.stopped, state.leased) == (ExitReason.REFUSED, 0, "refused", 0)
+    assert state.refusal == Refusal(kind, f"{error.message}; set it")
 
 
 async def test_a_settled_run_is_left_with_zero(scene: Scene) -> None:
