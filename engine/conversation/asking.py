@@ -3,6 +3,7 @@
 The stage that turns, steps of compositions and summaries share. Must not know what a reply is for.
 """
 
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -13,7 +14,7 @@ from engine.conversation.guardrails import Firing, Guardrails
 from engine.errors import ProviderError
 from engine.items import Usage
 from engine.providers.messages import Message
-from engine.providers.port import Provider, Reply, Request, Sampling
+from engine.providers.port import Provider, Reply, Request, Round, Sampling
 from foundation.clock import Clock
 
 
@@ -28,12 +29,16 @@ class Line:
 
 
 class Listener(Protocol):
-    """Who is told of the first text, and knows what guardrails judge a reply by."""
+    """Who is told of the first text and of calls that need no answer, and knows what guardrails judge a reply by."""
 
     ttft_ms: float | None
 
     def evidence_for(self, text: str, *, usage: Usage | None = None, cost_usd: float | None = None, latency_ms: float = 0.0) -> Evidence:
         """Return what a guardrail sees of a message that is not in the transcript yet."""
+        ...
+
+    def add_own_calls(self, rounds: Sequence[Round]) -> None:
+        """Take the calls that whoever replies made and answered itself; the reply comes after them."""
         ...
 
 
@@ -50,6 +55,8 @@ async def ask(line: Line, request: Request, guardrails: Guardrails, listener: Li
         reply, fired = await _listen(line, request, guardrails, listener, started)
     else:
         reply = await line.provider.complete(request)
+    if reply.own_calls:
+        listener.add_own_calls(reply.own_calls)
     latency_ms = (line.clock.monotonic() - started) * 1000 if reply.latency_ms is None else reply.latency_ms
     if fired is None and guardrails.judge_outputs:
         evidence = listener.evidence_for(reply.text, usage=reply.usage, cost_usd=reply.cost_usd, latency_ms=latency_ms)

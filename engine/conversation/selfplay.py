@@ -60,7 +60,8 @@ class SimulatedUser:
         provider, sampling = session.peers.serving(self.provider, self.wanted)
         messages = swapped(session.transcript.messages)
         place = Place(session.script.scenario, 1 + sum(message.role == "assistant" for message in messages), persona=self.persona)
-        request = Request(messages or [_OPENING], system=self.system, sampling=sampling, script=place)
+        thread = f"persona {self.role}/{self.persona}"
+        request = Request(messages or [_OPENING], system=self.system, sampling=sampling, script=place, thread=thread)
         started = session.line.clock.monotonic()
         reply = await provider.complete(request)
         message = Message("user", reply.text, usage=reply.usage, cost_usd=reply.cost_usd)

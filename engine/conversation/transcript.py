@@ -1,10 +1,12 @@
 """One conversation's memory: its messages, tool calls and totals, and the evidence that checks read from them."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from engine.checks.evidence import CallRecord, CompositionTrace, Evidence, WorkflowTrace
 from engine.items import Usage
 from engine.providers.messages import Message, ToolCall, ToolResult
+from engine.providers.port import Round
 
 if TYPE_CHECKING:
     from engine.conversation.workflow import Course
@@ -95,6 +97,13 @@ class Transcript:
         """Append a tool message and join it to its own call."""
         self.messages.append(Message("tool", result.content, tool_result=result))
         self.add_call(call, result)
+
+    def add_own_calls(self, rounds: Sequence[Round]) -> None:
+        """Append tool calls that the assistant made and answered itself: for each round what called, and the results. The reply is added after them."""
+        for calls in rounds:
+            self.add_reply(Message("assistant", tool_calls=[call for call, _ in calls]))
+            for call, result in calls:
+                self.add_result(call, result)
 
     def add_call(self, call: ToolCall, result: ToolResult) -> None:
         """Record a call that no message of the conversation shows, as a composition's steps make them."""

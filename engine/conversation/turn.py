@@ -76,6 +76,7 @@ class TurnTaker:
             sampling=session.line.sampling,
             script=place,
             cache=session.script.cache,
+            thread="turns",
         )
         return await ask(session.line, request, brief.guardrails, transcript, streaming=turn.streaming)
 

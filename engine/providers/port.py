@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from engine.items import Usage
-from engine.providers.messages import Message, ToolCall
+from engine.providers.messages import Message, ToolCall, ToolResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,8 @@ class Request:
     `tool_choice` is auto, required or none. `output_schema` is a JSON Schema that the reply's text should fit: an adapter whose vendor has structured
     output asks for it, any other leaves it out, so that who reads the reply must still check it.
     `cache` asks for prompt caching where the vendor has to be asked.
+    `thread` names the line of talk within an item that this request goes on with, for whoever remembers what was said in it; "" is a request that
+    stands alone.
     """
 
     messages: Sequence[Message]
@@ -64,6 +66,7 @@ class Request:
     script: Script = Script()
     output_schema: Mapping[str, Any] | None = None
     cache: bool = False
+    thread: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,10 @@ class Attempt:
     waited_ms: float
 
 
+Round = tuple[tuple[ToolCall, ToolResult], ...]
+"""Tool calls that were made together, each with its result."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What a model said. `usage` is None when the provider reported none; `cost_usd` is None when the provider has no price.
@@ -83,10 +90,12 @@ class Reply:
     `finish_reason` is stop, length, tool_calls or content_filter. `latency_ms` and `ttft_ms` are measured by an adapter that waits for other things
     than the model (a rate limit, another attempt): from the request that was answered to the end of its reply, and to its first text; None leaves it
     to whoever asked. `attempts` are the requests before that one. `meta` is kept with the message, and must be JSON.
+    `tool_calls` are for us to answer; `own_calls` are those that whoever replied made and answered itself, before the end of its text.
     """
 
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
+    own_calls: tuple[Round, ...] = ()
     parts: tuple[dict[str, Any], ...] = ()
     usage: Usage | None = None
     cost_usd: float | None = None
