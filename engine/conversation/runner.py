@@ -18,7 +18,16 @@ from engine.conversation.script import Script, compile_script
 from engine.conversation.session import Session
 from engine.conversation.tool_loop import ToolLoopStopped
 from engine.conversation.transcript import Transcript
-from engine.errors import BundleInvalid, CompositionFailed, ContextExceeded, EngineError, JudgeFailed, ProviderError, ToolsUnavailable
+from engine.errors import (
+    BundleInvalid,
+    CompositionFailed,
+    ContextExceeded,
+    EngineError,
+    JudgeFailed,
+    MediaUnavailable,
+    ProviderError,
+    ToolsUnavailable,
+)
 from engine.items import CheckResult, Item, ItemError, ItemResult, Scope, Verdict
 from engine.plan import Plan
 from engine.providers.messages import Message, message_json
@@ -27,6 +36,18 @@ from foundation.clock import Clock
 if TYPE_CHECKING:
     from engine.judging.bench import Bench
     from engine.tools.outside import Outside
+
+
+_KINDS: Mapping[type[Exception], str] = {
+    ToolLoopStopped: "tool_loop",
+    ContextExceeded: "context",
+    CompositionFailed: "composition",
+    JudgeFailed: "judge",
+    ToolsUnavailable: "tools",
+    MediaUnavailable: "media",
+    BundleInvalid: "bundle",
+}
+"""What an item's error is called, by what ended its conversation; anything else of this floor is `engine`, and a provider's failure says its own kind."""
 
 
 @dataclass(slots=True)
@@ -43,6 +64,15 @@ class _Outcome:
 
     def fail(self, kind: str, error: Exception) -> None:
         self.error = ItemError(kind, str(error) or type(error).__name__)
+
+    def end(self, error: Exception) -> None:
+        """Keep what ended the conversation before its time, and whether another attempt may come further."""
+        if isinstance(error, ProviderError):
+            self.fail(f"provider.{error.kind}", error)
+            self.retry_after_s = error.retry_after_s
+        else:
+            self.fail(next((kind for known, kind in _KINDS.items() if isinstance(error, known)), "engine"), error)
+        self.retryable = getattr(error, "transient", False)
 
     @property
     def verdict(self) -> Verdict:
@@ -123,24 +153,8 @@ class ItemRunner:
         outcome = _Outcome()
         try:
             await self._hold(item, outcome)
-        except ProviderError as error:
-            outcome.fail(f"provider.{error.kind}", error)
-            outcome.retryable, outcome.retry_after_s = error.transient, error.retry_after_s
-        except ToolLoopStopped as error:
-            outcome.fail("tool_loop", error)
-        except ContextExceeded as error:
-            outcome.fail("context", error)
-        except CompositionFailed as error:
-            outcome.fail("composition", error)
-        except JudgeFailed as error:
-            outcome.fail("judge", error)
-        except ToolsUnavailable as error:
-            outcome.fail("tools", error)
-            outcome.retryable = error.transient
-        except BundleInvalid as error:
-            outcome.fail("bundle", error)
         except EngineError as error:
-            outcome.fail("engine", error)
+            outcome.end(error)
         except Exception as error:  # noqa: BLE001 - a fault of ours must not take the worker's other items with it
             _log_fault(item)
             outcome.fail("internal", error)
