@@ -35,12 +35,19 @@ _NAMED: Sequence[tuple[str, Network]] = tuple(
     for network in networks.split()
 )
 
+_OWN: Sequence[str] = ("loopback", "private", "shared by carriers (CGNAT)")
+
 
 @dataclass(frozen=True, slots=True)
 class AddressPolicy:
-    """Which addresses may be reached beyond public ones: `allowed_networks`, which only an operator gives."""
+    """Which addresses may be reached beyond public ones: `allowed_networks`, which only an operator gives.
+
+    `allows_private` lets in an organisation's own networks (loopback, private, CGNAT) as well, for addresses that its own people wrote; what is
+    metadata, link-local or reserved stays out.
+    """
 
     allowed_networks: tuple[Network, ...] = ()
+    allows_private: bool = False
 
     def problem(self, address: Address) -> str | None:
         """Say what speaks against an address (`loopback`, `private`, …); None when it may be used.
@@ -55,7 +62,7 @@ class AddressPolicy:
         named = next((name for name, network in _NAMED if network.version == address.version and address in network), None)
         if named is None and isinstance(address, IPv6Address) and address not in _PUBLIC_V6:
             return "reserved"
-        return named
+        return None if self.allows_private and named in _OWN else named
 
     def refused(self, host: str, addresses: Sequence[Address]) -> "Refusal | None":
         """Return what speaks against a host of these addresses, None when nothing does: a name with one bad address is refused whole."""

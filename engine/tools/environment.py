@@ -20,7 +20,7 @@ class Environment:
     """What a bundle may see of our environment."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
-        self._variables = {name: value for name, value in variables.items() if _OURS.fullmatch(name) is None}
+        self._variables = {name: value for name, value in variables.items() if not is_ours(name)}
 
     def value(self, name: str, purpose: str) -> str:
         """Return the value of a variable; `purpose` says in messages what it is for.
@@ -30,7 +30,7 @@ class Environment:
         """
         value = self._variables.get(name, "")
         if not value:
-            own = _OURS.fullmatch(name) is not None
+            own = is_ours(name)
             cause = "is not for bundles to read" if own else "is not set"
             hint = "" if own else f"workers get it by `arena up --worker-env {name}`, on a cluster by the job's podOverrides.extraEnv"
             raise VariableRefused(f"variable {name} of {purpose} {cause}", hint=hint)
@@ -43,6 +43,11 @@ class Environment:
             VariableRefused: as `value`.
         """
         return _REFERENCE.sub(lambda match: self.value(match[1], purpose), text)
+
+
+def is_ours(name: str) -> bool:
+    """Say whether a variable is Arena's own, or a cluster's, and so not for bundles to name."""
+    return _OURS.fullmatch(name) is not None
 
 
 def named_in(text: str) -> bool:

@@ -1,0 +1,160 @@
+"""Keys of models: which variable or file holds a provider's, and how a key goes into a request.
+
+Owns the default variables of each type (promptkit-format.md 4.3) and what may be named: a bundle that somebody else wrote names variables and files of
+ours. A key is held by its signer alone, and never shown. Must not know the environment itself.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from engine.errors import CredentialMissing
+from engine.tools.environment import is_ours
+
+if TYPE_CHECKING:
+    from engine.plan import Plan
+
+Spec = Mapping[str, Any]
+
+_DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "openai": ("OPENAI_API_KEY", "OPENAI_TOKEN"),
+    "claude": ("ANTHROPIC_API_KEY", "CLAUDE_API_KEY"),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "voyageai": ("VOYAGE_API_KEY",),
+    "huggingface": ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"),
+}
+"""Variables of each type, the first one that is set wins."""
+
+_OF_PLATFORMS: Final[Mapping[str, tuple[str, ...]]] = {"azure": ("AZURE_OPENAI_API_KEY", "AZURE_API_KEY")}
+"""Variables that a platform's key may stand in; without one the platform signs."""
+
+_CLOSED: Final = tuple(map(Path, ("/proc", "/sys", "/dev", "/run/secrets/kubernetes.io", "/run/secrets/eks.amazonaws.com", "/run/secrets/azure")))
+"""Folders whose files say who the machine or the pod is: a bundle could send one to a host of its choice."""
+
+_KEY: Final = re.compile(r"[\x21-\x7e]{1,8192}")
+_MAX_FILE_BYTES: Final = 16_384
+
+
+class Signer(Protocol):
+    """What proves to a model's endpoint who asks."""
+
+    async def headers(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
+        """Return the headers that prove it for one request; their values are secrets.
+
+        Raises:
+            ProviderError: there is no proof (`authentication`), or who gives it is out (`unavailable`).
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A key in a header, the same for each request; without a key, nothing is sent."""
+
+    key: str = field(default="", repr=False)
+    header: str = "Authorization"
+    scheme: str = "Bearer"
+
+    async def headers(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
+        """Return the header."""
+        del method, url, body
+        return {self.header: f"{self.scheme} {self.key}".strip()} if self.key else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Where keys are looked for: in the environment, and in files, whose names are relative to `root`, the bundle."""
+
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    root: Path = Path()
+
+    def of(self, spec: Spec) -> str:
+        """Return a provider's key, "" when it names none and its type needs none.
+
+        Raises:
+            CredentialMissing: what it names is not there, or it names nothing and its type needs a key.
+        """
+        credential = spec.get("credential") or {}
+        if file := credential.get("credential_file"):
+            return self._read(spec, str(file))
+        if problem := _problem(spec, self.environment):
+            raise problem
+        return next((_checked(spec, f"variable {name}", found) for name in _looked_at(spec) if (found := self.environment.get(name, "").strip())), "")
+
+    def _read(self, spec: Spec, name: str) -> str:
+        where = f"file '{name}'"
+        path = (self.root / Path(name).expanduser()).resolve()
+        if any(path.is_relative_to(closed.resolve()) for closed in _CLOSED):
+            raise _missing(spec, f"{where} is not for bundles to name", "mount the key elsewhere, or use credential_env")
+        try:
+            with path.open("rb") as opened:
+                content = opened.read(_MAX_FILE_BYTES).decode("ascii", "replace").strip()
+        except (OSError, ValueError) as error:
+            raise _missing(spec, f"{where} cannot be read: {getattr(error, 'strerror', None) or type(error).__name__}") from None
+        return _checked(spec, where, content)
+
+
+def needed(spec: Spec) -> tuple[str, ...]:
+    """Return the variables of which one must be set before a provider is asked, in the order they are looked at; () when none must."""
+    credential = spec.get("credential") or {}
+    if credential.get("credential_file"):
+        return ()
+    if named := credential.get("credential_env"):
+        return (str(named),)
+    return () if _platform(spec) or spec.get("base_url") else _DEFAULTS.get(str(spec.get("type")), ())
+
+
+def wanted(spec: Spec) -> tuple[str, ...]:
+    """Return every variable that a provider reads if it is set: those of `needed`, and those of an address that may ask for no key."""
+    credential = spec.get("credential") or {}
+    return () if credential.get("credential_file") else tuple(_looked_at(spec))
+
+
+def check(plan: "Plan", environment: Mapping[str, str]) -> None:
+    """Refuse a plan of which a provider's variable is not set, before anything is asked.
+
+    Raises:
+        CredentialMissing: the message names each such provider and its variables.
+    """
+    specs = {**plan.serving, **plan.providers}
+    problems = [problem for name in sorted(specs) if (problem := _problem({"id": name, **specs[name]}, environment)) is not None]
+    if problems:
+        raise CredentialMissing("\n".join(problem.message for problem in problems), hint=problems[0].hint)
+
+
+def _looked_at(spec: Spec) -> Iterator[str]:
+    named = (spec.get("credential") or {}).get("credential_env")
+    if named:
+        yield str(named)
+    elif platform := _platform(spec):
+        yield from _OF_PLATFORMS.get(platform, ())
+    else:
+        yield from _DEFAULTS.get(str(spec.get("type")), ())
+
+
+def _platform(spec: Spec) -> str:
+    return str((spec.get("platform") or {}).get("type") or "")
+
+
+def _problem(spec: Spec, environment: Mapping[str, str]) -> CredentialMissing | None:
+    names, signing = needed(spec), tuple((spec.get("auth") or {}).get("variables", {}).values())
+    if not spec.get("from_job") and (ours := [name for name in (*wanted(spec), *signing) if is_ours(name)]):
+        return _missing(spec, f"variable {ours[0]} is Arena's own, and not for bundles to name", "name another variable")
+    if unset := [name for name in signing if not environment.get(name, "").strip()]:
+        return _missing(spec, f"variable {unset[0]} is not set")
+    if not names or any(environment.get(name, "").strip() for name in names):
+        return None
+    hint = f"workers get it by `arena up --worker-env {names[0]}`, on a cluster by the job's podOverrides.extraEnv"
+    return _missing(spec, f"variable {' or '.join(names)} is not set", hint)
+
+
+def _checked(spec: Spec, where: str, key: str) -> str:
+    if not _KEY.fullmatch(key):
+        raise _missing(spec, f"{where} holds no key: {'it is empty' if not key else 'a key is one word of printable ASCII'}")
+    return key
+
+
+def _missing(spec: Spec, cause: str, hint: str = "") -> CredentialMissing:
+    return CredentialMissing(f"cannot ask provider '{spec.get('id', '')}': {cause}", hint=hint)

@@ -1,0 +1,244 @@
+"""HTTP to models: one pool of connections for a process, which sends a body and gives back an answer, whole or as it comes.
+
+Owns timeouts of the connection and of an answer, the limit of its size, and which addresses may be reached. A redirect is an answer, never followed: a
+key goes to the host it was meant for or nowhere. Must not know protocols, keys or retries.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Self
+
+import aiohttp
+from yarl import URL
+
+from engine.errors import ProviderError
+from engine.providers.deadline import Deadline
+from engine.providers.sessions import KEEP_ALIVE_S, AddressRefused, Find, open_session, refused_host
+from foundation.addresses import AddressPolicy, resolve
+
+MAX_BODY_BYTES: Final = 64 << 20
+REQUEST_TIMEOUT_S: Final = 60.0
+IDLE_TIMEOUT_S: Final = 30.0
+DRAIN_S: Final = 0.1
+_MAX_WORDS: Final = 200
+_PUBLIC: Final = AddressPolicy()
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How long to wait, in seconds.
+
+    `request_s` is from the request to the end of an answer that is read whole, or to the first event of a stream; `idle_s` is from one event of a
+    stream to the next. Reaching a host has its own limit within `request_s`.
+    """
+
+    request_s: float = REQUEST_TIMEOUT_S
+    idle_s: float = IDLE_TIMEOUT_S
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Which addresses connections may go to, and how many of them there may be to a host (0: any number); idle ones are kept for `keep_alive_s`."""
+
+    policy: AddressPolicy = _PUBLIC
+    most_to_a_host: int = 0
+    keep_alive_s: float = KEEP_ALIVE_S
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer, read whole. Names of headers have no case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Transport:
+    """The connections of a process, opened at first use. `find` resolves names, blocking."""
+
+    def __init__(self, find: Find = resolve) -> None:
+        self._find = find
+        self._pools: dict[Reach, Pool] = {}
+
+    def pool(self, reach: Reach) -> "Pool":
+        """Return the connections that everyone of the same reach shares."""
+        found = self._pools.get(reach)
+        if found is None:
+            found = self._pools[reach] = Pool(reach, self._find)
+        return found
+
+    async def close(self) -> None:
+        """Close every connection. Idempotent."""
+        pools, self._pools = self._pools, {}
+        for pool in pools.values():
+            await pool.close()
+
+
+class Pool:
+    """Connections of one reach."""
+
+    def __init__(self, reach: Reach, find: Find) -> None:
+        self._reach = reach
+        self._find = find
+        self._session: aiohttp.ClientSession | None = None
+
+    async def post(self, url: URL, headers: Mapping[str, str], body: bytes, timeouts: Timeouts) -> Answer:
+        """Send `body` and return the answer, whatever its status.
+
+        Raises:
+            ProviderError: there is none (`unavailable`, `timeout`), or it cannot be read (`protocol`).
+        """
+        async with await self.open(url, headers, body, timeouts) as stream:
+            return await stream.answer()
+
+    async def open(self, url: URL, headers: Mapping[str, str], body: bytes, timeouts: Timeouts) -> "Stream":
+        """Send `body` and return the answer as soon as its headers are there, whatever its status; who asked must close it.
+
+        Raises:
+            As `post`.
+        """
+        self.check(url)
+        deadline = Deadline(timeouts.request_s)
+        try:
+            with deadline:
+                response = await self._opened().post(url, headers=headers, data=body, allow_redirects=False)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            deadline.end()
+            raise _failure(url, error) from None
+        except BaseException:
+            deadline.end()
+            raise
+        return Stream(response, deadline, timeouts)
+
+    def check(self, url: URL) -> None:
+        """Refuse a URL that must not be reached whatever its name resolves to.
+
+        Raises:
+            ProviderError: its host is an address that the policy refuses (`invalid_request`).
+        """
+        if refusal := refused_host(self._reach.policy, url.host or ""):
+            raise _refused(url, refusal.cause, refusal.network)
+
+    async def close(self) -> None:
+        """Close every connection. Idempotent."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            reach = self._reach
+            self._session = open_session(reach.policy, find=self._find, most_to_a_host=reach.most_to_a_host, keep_alive_s=reach.keep_alive_s)
+        return self._session
+
+
+class Stream:
+    """An answer whose body is still to come. Use as a context manager: what is left unread closes the connection."""
+
+    __slots__ = ("_deadline", "_read_bytes", "_response", "_timeouts", "headers", "status")
+
+    def __init__(self, response: aiohttp.ClientResponse, deadline: "Deadline", timeouts: Timeouts) -> None:
+        self._response = response
+        self._deadline = deadline
+        self._timeouts = timeouts
+        self._read_bytes = 0
+        self.status = response.status
+        self.headers: Mapping[str, str] = response.headers
+
+    async def answer(self) -> Answer:
+        """Read the body whole, within the request's time.
+
+        Raises:
+            ProviderError: it broke off, took too long, or is longer than MAX_BODY_BYTES.
+        """
+        pieces = []
+        while piece := await self.read():
+            pieces.append(piece)
+        return Answer(self.status, self.headers, b"".join(pieces))
+
+    async def read(self) -> bytes:
+        """Return the next bytes of the body, b"" at its end. Waits until the deadline that `alive` moves.
+
+        Raises:
+            As `answer`.
+        """
+        try:
+            with self._deadline:
+                piece = await self._response.content.readany()
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            piece = self._left_over()
+            if not piece:
+                raise _failure(self._response.url, error) from None
+        self._read_bytes += len(piece)
+        if self._read_bytes > MAX_BODY_BYTES:
+            where = shown(self._response.url)
+            raise ProviderError(
+                f"cannot read the answer of '{where}': it is longer than {MAX_BODY_BYTES >> 20} MiB", kind="protocol", transient=False
+            )
+        return piece
+
+    async def drain(self) -> None:
+        """Wait a moment for the end of a body that says nothing more, so that its connection can be used again."""
+        self._deadline.move(DRAIN_S)
+        try:
+            while await self.read():
+                pass
+        except ProviderError:
+            return
+
+    def alive(self) -> None:
+        """Say that an event came: from now on the next one has the idle time to come."""
+        self._deadline.move(self._timeouts.idle_s)
+
+    def _left_over(self) -> bytes:
+        """Take what came before the answer broke off: aiohttp keeps it to itself, and the protocol's last word may be in it."""
+        buffer = self._response.content._buffer  # noqa: SLF001 - there is no other way to it
+        pieces = list(buffer)
+        buffer.clear()
+        return b"".join(pieces)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._deadline.end()
+        self._response.close()  # the connection is the pool's again already if the body was read to its end
+
+
+def shown(url: URL) -> str:
+    """Return a URL as a message may show it: without query and credential, where secrets stand."""
+    return str(url.origin().with_path(url.path))
+
+
+def _failure(url: URL, error: Exception) -> ProviderError:
+    cause = getattr(error, "os_error", None) or error
+    if isinstance(cause, AddressRefused):
+        return _refused(url, cause.cause, cause.network)
+    kind, transient, words = _judged(error, _words(cause))
+    return ProviderError(f"cannot ask '{shown(url)}': {words}", kind=kind, transient=transient)
+
+
+def _judged(error: Exception, words: str) -> tuple[str, bool, str]:
+    """Return the kind of a failure, whether asking again may help, and what to say of it."""
+    if isinstance(error, TimeoutError):
+        return "timeout", True, words
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return "unavailable", False, words
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return "unavailable", True, "its answer broke off"
+    if isinstance(error, aiohttp.ClientResponseError):
+        return "protocol", True, f"its answer is no HTTP: {words}"
+    if isinstance(error, ValueError):
+        return "invalid_request", False, words
+    return "unavailable", True, words
+
+
+def _words(error: BaseException) -> str:
+    said = getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)
+    return " ".join(str(said).split())[:_MAX_WORDS] or type(error).__name__
+
+
+def _refused(url: URL, cause: str, network: str) -> ProviderError:
+    hint = f"an operator may allow it: --allow-network {network}"
+    return ProviderError(f"cannot ask '{shown(url)}': it may not be reached: {cause} ({hint})", kind="invalid_request", transient=False)
