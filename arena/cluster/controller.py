@@ -49,6 +49,8 @@ from reconcile.worker_job import ClusterPods
 FAILURES_BY_INDEX: Final = (1, 33)
 """The first version of Kubernetes that counts a Job's failures for each index."""
 RETRY_S: Final = 2.0
+CERTIFICATE: Final = "certificate"
+"""The check of what reviews need."""
 
 log = structlog.get_logger(__name__)
 
@@ -76,7 +78,9 @@ class ControllerProcess:
             ExceptionGroup: the content volume is unfit (VolumeUnfit), or a part of the process failed in a way that it cannot go on from.
         """
         await check_git()
-        readiness = Readiness(self._checks(), self._clock)
+        checks = self._checks()
+        # The API server asks ready replicas alone to review what people write, and that needs the certificate and nothing else.
+        readiness = Readiness(checks, self._clock, at_first=checks.keys() - {CERTIFICATE} if self._admission else ())
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(self._queue.close)
             stack.push_async_callback(self._cluster.close)
@@ -161,7 +165,7 @@ class ControllerProcess:
             "ownership": self._owns_its_stores,
             "watches": self._knows_the_store,
         }
-        return checks | ({"certificate": self._has_certificate} if self._admission else {})
+        return checks | ({CERTIFICATE: self._has_certificate} if self._admission else {})
 
     async def _sees_the_lease(self) -> str:
         return self._leadership.trouble

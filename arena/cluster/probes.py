@@ -4,7 +4,7 @@ Owns how checks are asked and how their answers are told. What a process needs i
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final
 
 import structlog
@@ -27,10 +27,16 @@ log = structlog.get_logger(__name__)
 
 
 class Readiness:
-    """Whether a process can do its work, by its checks; never after `stop`."""
+    """Whether a process can do its work, by its checks; never after `stop`.
 
-    def __init__(self, checks: Mapping[str, Check], clock: Clock) -> None:
+    A trouble of one of `at_first` makes it unready only until it was ready once: an upgrade waits until a new process has all that it needs, but who
+    is asked by others for what needs none of that goes on answering them when it fails later.
+    """
+
+    def __init__(self, checks: Mapping[str, Check], clock: Clock, *, at_first: Collection[str] = ()) -> None:
         self._checks = checks
+        self._at_first = at_first
+        self._was_ready = False
         self._clock = clock
         self._turn = asyncio.Lock()
         self._seen: Mapping[str, str] | None = None
@@ -49,7 +55,12 @@ class Readiness:
                 self._looked_s = self._clock.monotonic()
                 if self._seen != before:
                     log.info("readiness.changed", troubles={name: trouble for name, trouble in self._seen.items() if trouble})
+                self._was_ready = self._was_ready or not any(self._seen.values())
             return {"stopping": "the process ends", **self._seen} if self._stopping else self._seen
+
+    def counts(self, name: str) -> bool:
+        """Say whether a trouble of this check makes the process unready now."""
+        return not (self._was_ready and name in self._at_first)
 
     async def _look(self) -> Mapping[str, str]:
         async with asyncio.TaskGroup() as group:
@@ -81,8 +92,9 @@ class Probes:
         if path != "/readyz":
             return PlainTextResponse("not found: probes are /healthz and /readyz\n", status_code=404)
         troubles = await self._readiness.troubles()
-        lines = [f"[-] {name}: {trouble}\n" if trouble else f"[+] {name}: ok\n" for name, trouble in troubles.items()]
-        return PlainTextResponse("".join(lines), status_code=503 if any(troubles.values()) else 200)
+        missing = {name for name, trouble in troubles.items() if trouble and self._readiness.counts(name)}
+        lines = [f"[{'-' if name in missing else '!'}] {name}: {trouble}\n" if trouble else f"[+] {name}: ok\n" for name, trouble in troubles.items()]
+        return PlainTextResponse("".join(lines), status_code=503 if missing else 200)
 
 
 async def _as_coroutine(check: Check) -> str:

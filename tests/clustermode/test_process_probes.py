@@ -101,3 +101,19 @@ async def test_a_process_that_ends() -> None:
     assert (await ask(readiness))[0] == 200
     readiness.stop()
     assert await ask(readiness) == (503, "[-] stopping: the process ends\n[+] queue: ok\n")
+
+
+async def test_what_is_needed_at_first() -> None:
+    """What a process needs at first makes it unready until it was ready once; later its trouble is told, and it stays ready."""
+    clock, queue, certificate = FakeClock(), Part("it is away"), Part()
+    readiness = Readiness({"queue": queue, "certificate": certificate}, clock, at_first={"queue"})
+    assert (await ask(readiness))[0] == 503
+    queue.trouble = ""
+    await clock.advance(FRESH_S)
+    assert (await ask(readiness))[0] == 200
+    queue.trouble = "it is away"
+    await clock.advance(FRESH_S)
+    assert await ask(readiness) == (200, "[!] queue: it is away\n[+] certificate: ok\n")
+    certificate.trouble = "none is served"
+    await clock.advance(FRESH_S)
+    assert (await ask(readiness))[0] == 503

@@ -11,7 +11,7 @@ from redis import Redis
 from redis.backoff import ConstantBackoff
 from redis.retry import Retry
 
-from tests.apiserver.control_plane import ADMIN_TOKEN, ControlPlane, kubeconfig
+from tests.apiserver.control_plane import ADMIN_TOKEN, ControlPlane, free_ports, kubeconfig
 from tests.apiserver.installation import START_S, Installation, Replica, installed
 from tests.apiserver.wire import Wire
 from tests.e2e.installation import until
@@ -42,13 +42,13 @@ def arena(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Installation]
         yield running
 
 
-def says(replica: Replica, *troubles: str) -> None:
-    """Wait until a process is not ready for exactly these reasons, or ready where there are none."""
+def says(replica: Replica, *troubles: str, is_ready: bool = False) -> None:
+    """Wait until a process tells exactly these troubles, and is not ready, or ready where there are none; with `is_ready` it is all the same."""
 
     def look() -> bool:
         answer = replica.ask()
-        found = [line.split()[1].rstrip(":") for line in answer.text.splitlines() if line.startswith("[-]")]
-        return found == list(troubles) and answer.is_ready == (not troubles) and answer.code != 0
+        found = [line.split()[1].rstrip(":") for line in answer.text.splitlines() if line.startswith(("[-]", "[!]"))]
+        return found == list(troubles) and answer.is_ready == (is_ready or not troubles) and answer.code != 0
 
     until(look, f"{replica.name} to say {troubles or 'that it is ready'}", deadline_s=START_S)
     assert replica.ask("healthz").is_ready
@@ -81,6 +81,17 @@ def test_a_queue_that_is_away(arena: Installation) -> None:
     arena.queue.start()
     says(leader)
     says(standby)
+
+
+def test_a_queue_that_is_away_from_who_reviews(arena: Installation) -> None:
+    """A controller that reviews what people write is ready only once it has a queue; when that is away later it says so, and reviews all the same."""
+    arena.queue.kill()
+    controller = arena.start_controller(ARENA_WEBHOOK_PORT=str(free_ports(1)[0]))
+    says(controller, "queue")
+    arena.queue.start()
+    says(controller)
+    arena.queue.kill()
+    says(controller, "queue", is_ready=True)
 
 
 def test_a_queue_that_turns_out_to_be_anothers(arena: Installation) -> None:
