@@ -20,8 +20,10 @@ from engine.bundle.paths import join
 from engine.bundle.perturbations import Variant, count_variants, variants_of
 from engine.bundle.problems import shown
 from engine.bundle.recordings import recordings_of
+from engine.bundle.registry_tools import RegistryTool
 from engine.errors import BundleInvalid, EngineVersionMismatch, MatrixTooLarge, ProviderNotFound
 from engine.items import EVAL_PROVIDER, Item
+from engine.job_providers import JobProviders, ResolvedProvider, check_served, specs_of
 from engine.permissions import NO_PERMISSIONS, Permissions
 from engine.provider_specs import mock_server, mock_subject
 from engine.selection import (
@@ -57,23 +59,11 @@ class MockOverride:
 
 
 @dataclass(frozen=True, slots=True)
-class ResolvedProvider:
-    """A provider that a job brings: its id, and its spec as a Provider file of the bundle would have it, without secrets."""
-
-    id: str
-    spec: Mapping[str, Any]
-
-
-JobProviders = Mapping[str, tuple[ResolvedProvider, ...] | Mapping[str, ResolvedProvider]]
-"""Group -> entries: a tuple is array mode (test subjects), a mapping is map mode (keyed by the config's provider id)."""
-
-
-@dataclass(frozen=True, slots=True)
 class PlanRequest:
     """What to run of a bundle.
 
     `trials` overrides every scenario's own. `include` and `exclude` are patterns; `only_scenarios` and `only_providers` are exact ids. `providers`
-    are a job's: the bundle's own are then ignored.
+    are a job's: the bundle's own are then ignored. `tools` are those that a job's registries have, by name.
     """
 
     arena_file: str = "config.arena.yaml"
@@ -85,6 +75,7 @@ class PlanRequest:
     item_cap: int = EVALUATION_ITEM_CAP
     only_scenarios: tuple[str, ...] = ()
     only_providers: tuple[str, ...] = ()
+    tools: Mapping[str, RegistryTool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +110,9 @@ class Plan:
 
     `providers` holds a spec for each provider of an item, `serving` one for each that a judge or a self-play role names: one provider may be both, and
     under the override the two differ (`engine.provider_specs`). In a spec, `additional_config.mock_config` is relative to the bundle's root (absolute only for a file that `arena eval` named outside it). `mocked` is the
-    override that was asked for; the specs have it applied already. `trials` is the highest of any scenario. `warnings` are sentences.
+    override that was asked for; the specs have it applied already. `trials` is the highest of any scenario. `warnings` are sentences. `tools` are a
+    registry's, called instead of the bundle's of those names. `secrets` says where the variable of each key of a job's provider comes from, in words
+    of whoever starts workers: the name of a secret, and a key in it.
     """
 
     engine_version: str
@@ -138,6 +131,8 @@ class Plan:
     confidence: float
     permissions: Permissions
     warnings: tuple[str, ...] = field(default=())
+    tools: Mapping[str, RegistryTool] = field(default_factory=dict)
+    secrets: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @cached_property
     def items(self) -> tuple[Item, ...]:
@@ -197,6 +192,8 @@ class Plan:
             "confidence": self.confidence,
             "permissions": self.permissions.to_json(),
             "warnings": list(self.warnings),
+            "tools": {name: [tool.endpoint, tool.description] for name, tool in self.tools.items()},
+            "secrets": {variable: list(place) for variable, place in self.secrets.items()},
         }
 
     @classmethod
@@ -222,6 +219,8 @@ class Plan:
             confidence=content["confidence"],
             permissions=Permissions.from_json(content["permissions"]),
             warnings=tuple(content["warnings"]),
+            tools={name: RegistryTool(*tool) for name, tool in content["tools"].items()},
+            secrets={variable: (name, key) for variable, (name, key) in content["secrets"].items()},
         )
 
 
@@ -272,6 +271,8 @@ def make_plan(bundle: Bundle, request: PlanRequest, options: WorkerOptions = Wor
         (serving_providers(bundle) | models_needed(bundle)) & specs.keys(),
     )
     check_roles(bundle, [row.subject for row in rows], serving)
+    if request.providers is not None:
+        check_served(bundle, [row.subject for row in rows], specs)
     config = override.config if override else None
     return Plan(
         engine_version=ENGINE_VERSION,
@@ -290,6 +291,7 @@ def make_plan(bundle: Bundle, request: PlanRequest, options: WorkerOptions = Wor
         confidence=options.confidence,
         permissions=options.permissions,
         warnings=(*idle_excludes(bundle, request.exclude), *warnings),
+        tools={name: tool for name, tool in request.tools.items() if name in bundle.tools},
     )
 
 
@@ -343,22 +345,9 @@ def _capabilities(entry: ResolvedProvider) -> tuple[str, ...]:
 
 
 def _specs(bundle: Bundle, job: JobProviders | None) -> dict[str, dict[str, Any]]:
-    if job is None:
-        return {provider.id: _spec_of(provider) for provider in bundle.providers.values()}
-    named = [
-        (ident, entry)
-        for entries in job.values()
-        for ident, entry in (entries.items() if isinstance(entries, Mapping) else ((entry.id, entry) for entry in entries))
-    ]
-    specs: dict[str, dict[str, Any]] = {}
-    for ident, entry in named:
-        spec = {**entry.spec, "id": ident}
-        if specs.setdefault(ident, spec) != spec:
-            raise ProviderNotFound(
-                f"cannot tell the job's providers apart: two different ones are called '{shown(ident)}'",
-                hint="an entry of a list goes by its resource's name, one of a map by its key: rename one of them",
-            )
-    return specs
+    if job is not None:
+        return specs_of(bundle, job, serving_providers(bundle) | models_needed(bundle))
+    return {provider.id: _spec_of(provider) for provider in bundle.providers.values()}
 
 
 def _spec_of(provider: Provider) -> dict[str, Any]:

@@ -165,7 +165,7 @@ def check_known(pool: Pool, only: Iterable[str]) -> None:
 
 
 def select_providers(scenario: Scenario, pool: Pool, only: Sequence[str]) -> list[str]:
-    """Return the ids of the providers to test a scenario with, sorted; [] only when `only` leaves none.
+    """Return the ids of the providers to test a scenario with, sorted, or a job's as they are written; [] only when `only` leaves none.
 
     A list of the scenario counts as it stands; otherwise its group, or every provider that serves nobody when no provider is in that group; then
     its required capabilities.
@@ -174,7 +174,11 @@ def select_providers(scenario: Scenario, pool: Pool, only: Sequence[str]) -> lis
         ProviderNotFound: the list names an unknown provider, or nothing can be tested before `only` is looked at.
     """
     named = _named_providers(scenario, pool) if scenario.providers else _grouped_providers(scenario, pool)
-    return sorted(ident for ident in named if not only or ident in only)
+    chosen = sorted(ident for ident in named if not only or ident in only)
+    if not pool.from_job:
+        return chosen
+    written = dict.fromkeys(candidate.id for candidate in pool.candidates)
+    return [ident for ident in written if ident in chosen]
 
 
 def fallback_warning(scenario: Scenario, pool: Pool) -> str:

@@ -3,12 +3,15 @@
 Owns that choice: the check's own word, else `defaults.inference`, else the only provider of the role. Must not ask anybody.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from engine.bundle.judge_names import asking_of
-from engine.bundle.model import Bundle
+from engine.bundle.model import Bundle, Scenario
 from engine.bundle.problems import Problems, did_you_mean, shown
+
+if TYPE_CHECKING:
+    from engine.bundle.evaluations import Evaluation
 
 SLOTS: Mapping[str, str] = {
     "text_classifier": "inference",
@@ -30,12 +33,14 @@ def model_for(bundle: Bundle, slot: str, named: str = "") -> str:
     return found[0] if len(found) == 1 else ""
 
 
-def models_needed(bundle: Bundle) -> frozenset[str]:
-    """Return the ids of all providers that label or embed for the bundle's checks, or choose what of a context is relevant."""
+def models_needed(bundle: Bundle, chosen: "Iterable[Scenario | Evaluation] | None" = None) -> frozenset[str]:
+    """Return the ids of all providers that label or embed for the checks of the `chosen` (None: all), or choose what of a context is relevant."""
     if not any(provider.role in SLOTS.values() for provider in bundle.providers.values()):
         return frozenset()
-    asked = (_needed(bundle, kind, params) for _, kind, params in asking_of(bundle, (*bundle.scenarios.values(), *bundle.evals.values())))
-    by_likeness = any(scenario.context_policy and scenario.context_policy.strategy == "relevance" for scenario in bundle.scenarios.values())
+    subjects: tuple[Scenario | Evaluation, ...] = (*bundle.scenarios.values(), *bundle.evals.values()) if chosen is None else tuple(chosen)
+    asked = (_needed(bundle, kind, params) for _, kind, params in asking_of(bundle, subjects))
+    policies = (subject.context_policy for subject in subjects if isinstance(subject, Scenario))
+    by_likeness = any(policy and policy.strategy == "relevance" for policy in policies)
     return frozenset(name for name in (*asked, model_for(bundle, "embedder") if by_likeness else "") if name)
 
 

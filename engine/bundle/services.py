@@ -15,7 +15,7 @@ class HttpCall:
     """How a live tool calls a service (promptkit-format.md 6.2). `url` and header values are templates over the arguments.
 
     `headers_from_env` pairs a header with a variable. `body_mapping` and `response_mapping` are JMESPath, "" for none. `media` lets a reply be a picture
-    or a sound, of `accept_types` when there are any.
+    or a sound, of `accept_types` when there are any. `of_job`: the address is not the bundle's, but that of whoever runs it, and may be a private one.
     """
 
     url: str
@@ -34,6 +34,7 @@ class HttpCall:
     response_mapping: str = ""
     media: bool = False
     accept_types: tuple[str, ...] = ()
+    of_job: bool = False
     location: Location = NOWHERE
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.bundle.model import NOTHING, Bundle
 from engine.bundle.outside_names import reaches_outside
+from engine.bundle.registry_tools import with_registry_tools
 from engine.conversation.asking import Line
 from engine.conversation.hearing import Hearing
 from engine.conversation.holding import Holder
@@ -132,7 +133,7 @@ class ItemRunner:
     """
 
     def __init__(self, bundle: Bundle, plan: Plan, clock: Clock, environment: Mapping[str, str] = NOTHING) -> None:
-        self._bundle = bundle
+        self._bundle = bundle = with_registry_tools(bundle, plan.tools)
         self._clock = clock
         self._providers = ProviderSet(bundle, plan, clock)
         self._plan = plan

@@ -48,7 +48,9 @@ class Outside:
         self._bundle = bundle
         self._clock = clock
         self.environment = surroundings.environment
-        self.web = Web(surroundings.permissions.addresses)
+        addresses = surroundings.permissions.addresses
+        self.web = Web(addresses)
+        self._web_of_job = Web(replace(addresses, allows_private=True))
         self.confinement = Confinement(bundle.root, surroundings.permissions)
         self._tools: dict[str, CallableTool] = {}
         self._found: dict[str, list[Tool] | _Failure] = {}
@@ -84,6 +86,7 @@ class Outside:
     async def close(self) -> None:
         """Close what is open. Idempotent."""
         await self.web.close()
+        await self._web_of_job.close()
 
     async def _discover(self, scenario: Scenario) -> list[Tool]:
         try:
@@ -135,7 +138,7 @@ class Outside:
         if tool.mode == "live" and tool.http is not None:
             from engine.tools.http_tool import HttpTool  # noqa: PLC0415 - only bundles with live tools need it
 
-            return HttpTool(tool, tool.http, self.web, self.environment)
+            return HttpTool(tool, tool.http, self._web_of_job if tool.http.of_job else self.web, self.environment)
         if tool.mode == "exec" and tool.exec is not None:
             from engine.tools.exec_tool import ExecTool  # noqa: PLC0415 - only bundles with programs need it
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.bundle.mock_reader import parse_mock_responses
 from engine.errors import BundleInvalid
-from engine.plan import ResolvedProvider
+from engine.job_providers import ResolvedProvider
 from reconcile.cluster.port import CONFIG_MAP, PROVIDER
 from reconcile.errors import KindNotServed, NotFound
 from reconcile.kinds.job import ProviderEntry, provider_groups

@@ -11,7 +11,8 @@ from engine.bundle import load_bundle
 from engine.bundle.model import Scenario, Turn
 from engine.bundle.perturbations import count_variants, variants_of
 from engine.errors import BundleInvalid, EngineVersionMismatch, MatrixTooLarge
-from engine.plan import JobProviders, MockOverride, Plan, PlanRequest, ResolvedProvider, WorkerOptions, make_plan
+from engine.job_providers import JobProviders, ResolvedProvider
+from engine.plan import MockOverride, Plan, PlanRequest, WorkerOptions, make_plan
 from engine.version import ENGINE_VERSION
 
 Write = Callable[[Mapping[str, str | bytes | None]], Path]

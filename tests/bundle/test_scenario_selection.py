@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.bundle.model import ArenaSpec, Bundle, Provider, Scenario
+from engine.bundle.model import ArenaSpec, Assertion, Bundle, Provider, Scenario
 from engine.bundle.roles import Judge, SelfPlayRole
 from engine.errors import BundleInvalid, NoScenarios, ProviderNotFound
-from engine.plan import JobProviders, PlanRequest, ResolvedProvider, make_plan
+from engine.job_providers import JobProviders, ResolvedProvider
+from engine.plan import PlanRequest, make_plan
 from engine.selection import select_subjects
 
 
@@ -221,7 +222,7 @@ CONFIG = bundle_of(A, providers=(provider("subject"), provider("judge-model", "j
 @pytest.mark.parametrize(
     ("job", "expected"),
     [
-        pytest.param({"default": (entry("gpt"), entry("claude"))}, ["claude", "gpt"], id="array entries are tested under their resource's name"),
+        pytest.param({"default": (entry("gpt"), entry("claude"))}, ["gpt", "claude"], id="array entries are tested under their resource's name"),
         pytest.param({"default": (entry("gpt"),), "judge": (entry("opus"),)}, ["gpt"], id="a judge given as an array is no test subject"),
         pytest.param({"default": (entry("gpt"),), "judge": {"judge-model": entry("opus")}}, ["gpt"], id="a judge given as a map is none either"),
         pytest.param({"pool": (entry("gpt"),), "judge": (entry("opus"),)}, ["gpt"], id="no default group: every group that serves nobody"),
@@ -235,7 +236,7 @@ CONFIG = bundle_of(A, providers=(provider("subject"), provider("judge-model", "j
     ],
 )
 def test_job_providers(job: JobProviders, expected: list[str]) -> None:
-    """A job's providers replace the bundle's; groups that the scenarios do not use stay out of the matrix."""
+    """A job's providers replace the bundle's, in the order in which they are written; groups that the scenarios do not use stay out of the matrix."""
     assert providers_of(CONFIG, PlanRequest(providers=job)) == expected
 
 
@@ -286,3 +287,39 @@ def test_two_providers_of_one_name() -> None:
         make_plan(TWO, PlanRequest(providers=job))
     same: JobProviders = {"default": (entry("primary"),), "judge": (entry("primary"),)}
     assert providers_of(CONFIG, PlanRequest(providers=same)) == ["primary"]
+
+
+JUDGED = bundle_of(
+    Scenario("s", "s", conversation_assertions=(Assertion("llm_judge", "llm_judge", {"criteria": "kind"}),)),
+    providers=(provider("subject"), provider("judge-model", "judge")),
+    judge="judge-model",
+)
+
+
+@pytest.mark.parametrize(
+    "judge",
+    [
+        pytest.param({"judge": (entry("opus"),)}, id="the only entry of the list of the judge's group"),
+        pytest.param({"judge": {"judge-model": entry("opus")}}, id="an entry of a map, under the config's id"),
+        pytest.param({"other": {"judge-model": entry("opus")}}, id="the config's id in any group"),
+        pytest.param({"other": (entry("judge-model"),)}, id="an entry of a list that is called so"),
+    ],
+)
+def test_who_judges_in_a_job(judge: JobProviders) -> None:
+    """The id that the config gives its judge is found by name, or behind the only entry of the list that is called as its group."""
+    plan = make_plan(JUDGED, PlanRequest(providers={"default": (entry("gpt"),), **judge}))
+    assert (list(plan.providers), list(plan.serving)) == (["gpt"], ["judge-model"])
+
+
+@pytest.mark.parametrize(
+    "judge",
+    [
+        pytest.param({}, id="no judge at all"),
+        pytest.param({"judge": (entry("opus"), entry("haiku"))}, id="a list of two, of which none is called so"),
+        pytest.param({"judge": {"jugde-model": entry("opus")}}, id="a key with a slip"),
+    ],
+)
+def test_a_job_without_the_judge_is_refused_by_name(judge: JobProviders) -> None:
+    """An id that the config expects and the job does not have ends the run before it begins, and the message names it."""
+    with pytest.raises(ProviderNotFound, match="judge 'strict' asks provider 'judge-model', which the job's providers do not have"):
+        make_plan(JUDGED, PlanRequest(providers={"default": (entry("gpt"),), **judge}))

@@ -17,7 +17,8 @@ from engine.conversation.session import Session
 from engine.conversation.transcript import Transcript
 from engine.errors import BundleInvalid, ProviderNotFound
 from engine.items import ItemResult, Usage, Verdict
-from engine.plan import MockOverride, PlanRequest, ResolvedProvider, make_plan
+from engine.job_providers import ResolvedProvider
+from engine.plan import MockOverride, PlanRequest, make_plan
 from engine.providers.messages import Message, ToolCall
 from engine.providers.port import Reply, Request, Sampling
 from foundation.clock import SystemClock

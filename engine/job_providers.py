@@ -1,0 +1,82 @@
+"""The providers that a job brings instead of the bundle's: their groups, and the spec behind every id that the config expects.
+
+Source: the specification's `providers`, array mode and map mode. Pure. Must not know where a provider's spec comes from, nor items.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from engine.bundle.judge_names import asking_of, judges_needed
+from engine.bundle.model import Bundle
+from engine.bundle.model_names import models_needed
+from engine.bundle.problems import shown
+from engine.errors import ProviderNotFound
+from engine.selection import DEFAULT_GROUP
+
+if TYPE_CHECKING:
+    from engine.bundle.evaluations import Evaluation
+    from engine.bundle.model import Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedProvider:
+    """A provider that a job brings: its id, and its spec as a Provider file of the bundle would have it, without secrets."""
+
+    id: str
+    spec: Mapping[str, Any]
+
+
+JobProviders = Mapping[str, tuple[ResolvedProvider, ...] | Mapping[str, ResolvedProvider]]
+"""Group -> entries: a tuple is array mode (test subjects, in written order), a mapping is map mode (keyed by the config's provider id)."""
+
+
+def specs_of(bundle: Bundle, job: JobProviders, needed: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return the spec of every id that the job brings.
+
+    An id among `needed` (those of judges, self-play roles and models) that the job does not spell out is the only entry of the list that bears the
+    name of the id's group in the config: a group `judge` with one entry judges under whatever id the config gave its judge. Not so the default group,
+    whose entries are there to be tested.
+
+    Raises:
+        ProviderNotFound: two different entries have one id.
+    """
+    specs: dict[str, dict[str, Any]] = {}
+    for ident, entry in _entries(job):
+        spec = {**entry.spec, "id": ident}
+        if specs.setdefault(ident, spec) != spec:
+            raise ProviderNotFound(
+                f"cannot tell the job's providers apart: two different ones are called '{shown(ident)}'",
+                hint="an entry of a list goes by its resource's name, one of a map by its key: rename one of them",
+            )
+    for ident in needed:
+        own = bundle.providers.get(ident)
+        group = job.get(own.group, ()) if own and own.group != DEFAULT_GROUP else ()
+        if ident not in specs and isinstance(group, tuple) and len(group) == 1:
+            specs[ident] = {**group[0].spec, "id": ident}
+    return specs
+
+
+def check_served(bundle: Bundle, chosen: "Sequence[Scenario | Evaluation]", specs: Mapping[str, Any]) -> None:
+    """Check that a job brings every provider that judges, labels or embeds for the chosen scenarios and evals.
+
+    Raises:
+        ProviderNotFound: it does not; the message names the id that the config expects, and who asks for it.
+    """
+    judges = {judge.name: judge for judge in bundle.arena.judges}
+    named = [judges[name] for _, kind, params in asking_of(bundle, chosen) for name in judges_needed(bundle, kind, params) if name in judges]
+    asked = [(judge.provider, f"judge '{judge.name}'", judge.location) for judge in named]
+    asked += [(ident, "a check", bundle.arena.location) for ident in sorted(models_needed(bundle, chosen))]
+    for ident, who, place in asked:
+        if ident not in specs:
+            own = bundle.providers.get(ident)
+            alone = f", or as the only entry of the list '{own.group}'" if own and own.group != DEFAULT_GROUP else ""
+            raise ProviderNotFound(
+                f"{place}: {who} asks provider '{shown(ident)}', which the job's providers do not have",
+                hint=f"bring it in a group of the job that is a map, under that key{alone}",
+            )
+
+
+def _entries(job: JobProviders) -> Iterator[tuple[str, ResolvedProvider]]:
+    for entries in job.values():
+        yield from entries.items() if isinstance(entries, Mapping) else ((entry.id, entry) for entry in entries)
