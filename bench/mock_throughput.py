@@ -1,10 +1,11 @@
-"""Mock items per second, CPU an item, start-up and memory of `arena eval`, beside inspect_ai's mockllm and promptfoo's echo in the same run.
+"""Mock items per second, CPU an item, start-up and memory of `arena eval` and of runs through the queue, beside inspect_ai and promptfoo in one run.
 
-    python -m bench.mock_throughput [--items 1000] [--repeat 5] [--arena .venv/bin/arena] [--only NAME]
+    python -m bench.mock_throughput [--items 1000] [--repeat 5] [--arena .venv/bin/arena] [--only NAME] [--no-queue]
 
 One item is one turn, one check of the turn, one of the conversation. Peers install themselves into bench/out/; one that cannot be had is named
-and left out. Rates are net of start-up: (items - 1) / (wall of all - wall of one), medians of `--repeat` runs, runners taking turns.
-Exit 1 when `arena eval` misses a bar.
+and left out. Rates are net of start-up: (items - 1) / (wall of all - wall of one), medians of `--repeat` runs, runners taking turns. A run through the
+queue is one of `arena up` with two worker processes; the CPU time is that of workers, the queue's server and the server with its controllers, each by
+itself. Exit 1 when we miss a bar.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from pathlib import Path
 from bench.peers.installing import obtainable
 from bench.peers.measure import CommandFailed, Measured, measure
 from bench.peers.runners import OUTPUT, Runner, arena, inspect_ai, promptfoo
+from bench.queue_runs import QueueRuns, QueueScores
 
 OUT = Path(__file__).parent / "out"
 START_UP_BAR_S = 0.4
@@ -59,8 +61,11 @@ def run_once(runner: Runner, items: int) -> Measured:
         return measured
 
 
-def scores(runners: Sequence[Runner], items: int, repeat: int) -> list[Score]:
-    """Measure all runners in turns, so that a noisy minute hits all alike, after one turn that fills caches; a runner that fails is named and left out."""
+def scores(runners: Sequence[Runner], items: int, repeat: int, beside: Callable[[], object]) -> list[Score]:
+    """Measure all runners in turns, so that a noisy minute hits all alike, after one turn that fills caches; a runner that fails is named and left out.
+
+    `beside` is called once a turn: what else takes part.
+    """
     small: dict[str, list[Measured]] = {runner.name: [] for runner in runners}
     large: dict[str, list[Measured]] = {runner.name: [] for runner in runners}
     for turn in range(-1, repeat):
@@ -73,6 +78,8 @@ def scores(runners: Sequence[Runner], items: int, repeat: int) -> list[Score]:
             if turn >= 0:
                 small[runner.name].append(one)
                 large[runner.name].append(many)
+        if turn >= 0:
+            beside()
     return [_score(runner.name, small[runner.name], large[runner.name], items) for runner in runners if small[runner.name]]
 
 
@@ -116,21 +123,40 @@ def bars(ours: Runner, score: Score, repeat: int) -> bool:
     return all(met for _, met in checks)
 
 
+def compared(options: argparse.Namespace, beside: Callable[[], object]) -> bool:
+    """Print the comparison of `arena eval` with its peers; return whether it meets its bars."""
+    ours = arena(tuple(shlex.split(options.arena)))
+    rows = scores([ours, *obtainable((inspect_ai, promptfoo), OUT, options.only)], options.items, options.repeat, beside)
+    if not rows or rows[0].name != ours.name:
+        print("error: arena eval itself could not be measured")
+        return False
+    print_scores(rows)
+    return bars(ours, rows[0], options.repeat)
+
+
 def main() -> int:
-    """Run the comparison; return 0 when `arena eval` meets its bars."""
+    """Run the comparison; return 0 when all bars are met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--items", type=int, default=1000)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--arena", default=str(Path(sys.executable).with_name("arena")), help="the command that starts arena")
     parser.add_argument("--only", help="only peers whose name contains this; 'none' for no peer")
+    parser.add_argument("--no-queue", action="store_true", help="leave the runs through the queue out")
     options = parser.parse_args()
-    ours = arena(tuple(shlex.split(options.arena)))
-    rows = scores([ours, *obtainable((inspect_ai, promptfoo), OUT, options.only)], options.items, options.repeat)
-    if not rows or rows[0].name != ours.name:
-        print("error: arena eval itself could not be measured")
-        return 1
-    print_scores(rows)
-    return 0 if bars(ours, rows[0], options.repeat) else 1
+    if options.no_queue:
+        return 0 if compared(options, lambda: None) else 1
+    with tempfile.TemporaryDirectory(prefix="arena-bench-") as name:
+        runs = QueueRuns(Path(name))
+        try:
+            runs.start()
+            queue = QueueScores(runs, (options.items, FLAT_ITEMS))
+            met = compared(options, queue.take_turn)
+            return 0 if queue.report() and met else 1
+        except CommandFailed as error:
+            print(f"error: {error}")
+            return 1
+        finally:
+            runs.stop()
 
 
 if __name__ == "__main__":

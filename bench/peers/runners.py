@@ -7,7 +7,7 @@ import json
 import re
 import shutil
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,30 +85,35 @@ class Runner:
     passed: Callable[[Path], int]
 
 
+def arena_bundle(trials: Sequence[int]) -> dict[str, str]:
+    """Return the files of a bundle with one scenario an entry of `trials`, repeated so often, and one mock provider; every item passes."""
+    files = dict(ARENA_FILES)
+    names = []
+    for number, times in enumerate(trials):
+        names.append(f"scenarios/s{number:03}.scenario.yaml")
+        files[names[-1]] = ARENA_SCENARIO.format(id=f"s{number:03}", trials=times)
+    files["config.arena.yaml"] = "\n".join(
+        [
+            "apiVersion: promptkit.altairalabs.ai/v1alpha1",
+            "kind: Arena",
+            "metadata: {name: mock-throughput}",
+            "spec:",
+            "  prompt_configs: [{id: p, file: prompts/p.yaml}]",
+            "  providers: [{file: providers/mock.yaml}]",
+            "  scenarios:",
+            *(f"    - file: {name}" for name in names),
+            "  defaults: {temperature: 0.0, max_tokens: 100}",
+        ],
+    )
+    return files
+
+
 def arena(argv: tuple[str, ...]) -> Runner:
     """Return our runner, started by `argv`; `arena eval PATH -o json` is what it measures."""
 
     def command(directory: Path, items: int) -> Command:
-        sizes = [TRIALS_A_SCENARIO] * (items // TRIALS_A_SCENARIO) + ([items % TRIALS_A_SCENARIO] if items % TRIALS_A_SCENARIO else [])
-        files = dict(ARENA_FILES)
-        names = []
-        for number, trials in enumerate(sizes):
-            names.append(f"scenarios/s{number:03}.scenario.yaml")
-            files[names[-1]] = ARENA_SCENARIO.format(id=f"s{number:03}", trials=trials)
-        files["config.arena.yaml"] = "\n".join(
-            [
-                "apiVersion: promptkit.altairalabs.ai/v1alpha1",
-                "kind: Arena",
-                "metadata: {name: mock-throughput}",
-                "spec:",
-                "  prompt_configs: [{id: p, file: prompts/p.yaml}]",
-                "  providers: [{file: providers/mock.yaml}]",
-                "  scenarios:",
-                *(f"    - file: {name}" for name in names),
-                "  defaults: {temperature: 0.0, max_tokens: 100}",
-            ],
-        )
-        for name, text in files.items():
+        rest = items % TRIALS_A_SCENARIO
+        for name, text in arena_bundle([TRIALS_A_SCENARIO] * (items // TRIALS_A_SCENARIO) + ([rest] if rest else [])).items():
             path = directory / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
