@@ -31,7 +31,12 @@ link-local and reserved addresses."""
 
 
 def open_session(
-    policy: AddressPolicy, *, find: Find = resolve, most_to_a_host: int = 0, keep_alive_s: float = KEEP_ALIVE_S
+    policy: AddressPolicy,
+    *,
+    find: Find = resolve,
+    most_to_a_host: int = 0,
+    keep_alive_s: float = KEEP_ALIVE_S,
+    middlewares: Sequence[aiohttp.ClientMiddlewareType] = (),
 ) -> aiohttp.ClientSession:
     """Return a session without cookies, proxies or time limits but that for reaching a host; whoever opens it closes it.
 
@@ -48,6 +53,7 @@ def open_session(
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
         headers={"Accept-Encoding": "identity", "User-Agent": "arena"},
         read_bufsize=_READ_BYTES,
+        middlewares=middlewares,
     )
 
 

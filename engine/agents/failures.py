@@ -1,0 +1,78 @@
+"""What an agent's refusals mean to the engine: words of its error frames, codes with which it closes, a handshake that fails.
+
+Owns that table. None of it is ever a score; where another attempt may end better, the item is held again from its beginning, because the agent that
+comes back remembers nothing. Must not know sockets.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from engine.agents.frames import Failed
+from engine.errors import ProviderError
+from engine.providers.refusals import shortened
+
+_CLOSED: Final[Mapping[int, tuple[str, str, bool]]] = {
+    1000: ("unavailable", "it ended the session", True),
+    1001: ("unavailable", "it is going away", True),
+    1002: ("protocol", "it found a protocol error", False),
+    1003: ("invalid_request", "it does not take this kind of data", False),
+    1006: ("unavailable", "the connection was lost", True),
+    1007: ("protocol", "it could not read the text", False),
+    1008: ("authentication", "its policy refuses this client", False),
+    1009: ("invalid_request", "the message is too big for it", False),
+    1011: ("unavailable", "it failed", True),
+    1012: ("unavailable", "it restarts", True),
+    1013: ("unavailable", "it is overloaded", True),
+    4400: ("invalid_request", "it refuses the request", False),
+    4401: ("authentication", "it refuses the token", False),
+    4403: ("authentication", "it refuses this client", False),
+    4404: ("invalid_request", "it does not know the agent", False),
+    4408: ("timeout", "it waited too long", True),
+    4429: ("rate_limit", "too many requests", True),
+}
+_LOST: Final = _CLOSED[1006]
+
+_CODES: Final = (
+    (re.compile(r"rate|429|too_many|throttl|overload|exhausted"), "rate_limit", True),
+    (re.compile(r"quota|budget|billing"), "rate_limit", False),
+    (re.compile(r"unauth|forbidden|permission|denied|\b40[13]\b|token|credential"), "authentication", False),
+    (re.compile(r"time_?d?_?out|deadline|\b(?:408|504)\b"), "timeout", True),
+    (re.compile(r"session"), "unavailable", True),
+    (re.compile(r"invalid|bad_|malformed|not_found|unsupported|too_(?:large|big|long)|unknown|\b4\d\d\b"), "invalid_request", False),
+)
+"""Words in the code of an error frame, the first that fits; any other is an agent that failed, and may do better next time."""
+
+
+class AgentFailures:
+    """Makes errors that name the agent; `secret` is never shown."""
+
+    def __init__(self, name: str, secret: str = "") -> None:
+        self._name = name
+        self._secret = secret
+
+    def of(self, kind: str, cause: str, *, transient: bool, retry_after_s: float | None = None) -> ProviderError:
+        """Return an error of `kind`."""
+        said = shortened(cause.replace(self._secret, "***") if self._secret else cause)
+        return ProviderError(f"cannot ask agent '{self._name}': {said}", kind=kind, transient=transient, retry_after_s=retry_after_s)
+
+    def of_frame(self, frame: Failed) -> ProviderError:
+        """Return what an error frame means."""
+        code = frame.code.lower().replace("-", "_").replace(" ", "_")
+        kind, transient = next(((kind, transient) for words, kind, transient in _CODES if words.search(code)), ("unavailable", True))
+        return self.of(kind, f"it answered error {frame.code or 'without a code'}: {frame.message or 'no words'}", transient=transient)
+
+    def of_close(self, code: int | None, reason: str, when: str) -> ProviderError:
+        """Return what the end of a connection means; `code` is None where it just ended, `when` says in the middle of what."""
+        known = _CLOSED.get(code or 1006)
+        kind, cause, transient = known or _LOST
+        named = f" (code {code})" if code not in (None, 1006) else ""
+        return self.of(kind, f"{cause} {when}{named}{f': {reason}' if reason else ''}", transient=transient)
+
+    def of_fault(self, cause: str) -> ProviderError:
+        """Return what a breach of the protocol means: the agent will do it again."""
+        return self.of("protocol", f"it does not keep to the protocol: {cause}", transient=False)
+
+    def of_silence(self, seconds: float, awaited: str) -> ProviderError:
+        """Return what it means that nothing came."""
+        return self.of("timeout", f"no {awaited} came within {seconds:g} s", transient=True)
