@@ -4,7 +4,8 @@ One runner serves a process for thousands of items, many at once: what does not 
 that changes. Must not know queues, files of results, or how many attempts an item has.
 """
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -138,11 +139,12 @@ class ItemRunner:
         self._providers = ProviderSet(bundle, plan, clock)
         self._plan = plan
         self._models_differ = any(prompt.model_overrides for prompt in bundle.prompts.values())
-        self._scripts: dict[tuple[str, str], Script] = {}
+        self._scripts: dict[tuple[str, str, bool], Script] = {}
         self._judging: Bench | None = None
         self._environment = environment
         self._reaches = reaches_outside(bundle)
         self._reached: Outside | None = None
+        self._agents = any(_is_agent(spec) for spec in (*plan.providers.values(), *plan.serving.values()))
 
     async def run(self, item: Item, *, attempt: int = 1) -> ItemResult:
         """Hold the conversation of `item` and return its result.
@@ -175,18 +177,25 @@ class ItemRunner:
         if self._reached is not None:
             await self._reached.close()
 
-    async def _hold(self, item: Item, outcome: _Outcome) -> None:
-        scenario = self._bundle.scenarios.get(item.scenario) if self._reaches else None
-        if scenario is None:
-            await self._converse(item, outcome, self._bundle)
+    @asynccontextmanager
+    async def begin(self, item: Item, transcript: Transcript, hearing: Hearing) -> AsyncIterator[Session]:
+        """Begin the conversation of `item`; what it opens outside is closed when the block ends.
+
+        Raises:
+            EngineError: it cannot be begun, or what it opened broke.
+        """
+        told = not _is_agent(self._plan.providers.get(item.provider))
+        scenario = self._bundle.scenarios.get(item.scenario)
+        if scenario is None or not (self._reaches or self._agents):
+            yield self._session(item, self._bundle, transcript, hearing)
             return
-        from engine.tools.episode import begin_episode  # noqa: PLC0415 - only bundles that reach outside pay for it
+        from engine.tools.episode import begin_episode  # noqa: PLC0415 - only conversations that connect to something pay for it
 
-        bundle = await self._outside().complete(scenario)
+        bundle = await self._outside().complete(scenario) if self._reaches and told else self._bundle
         async with begin_episode(self._outside()):
-            await self._converse(item, outcome, bundle)
+            yield self._session(item, bundle, transcript, hearing)
 
-    async def _converse(self, item: Item, outcome: _Outcome, bundle: Bundle) -> None:
+    async def _hold(self, item: Item, outcome: _Outcome) -> None:
         hearing = outcome.hearing = Hearing(self._bench)
         if item.scenario not in self._bundle.scenarios and item.scenario in self._bundle.evals:
             from engine.conversation.replaying import Rehearsal  # noqa: PLC0415 - only bundles with saved conversations pay for it
@@ -195,11 +204,13 @@ class ItemRunner:
             outcome.system = rehearsal.system
             await rehearsal.hold(outcome.transcript, outcome.checks, hearing)
             return
-        script = self._script(item, bundle)
+        async with self.begin(item, outcome.transcript, hearing) as session:
+            outcome.system = session.begin()
+            await Holder(session, item, outcome.checks).hold()
+
+    def _session(self, item: Item, bundle: Bundle, transcript: Transcript, hearing: Hearing) -> Session:
         provider, sampling = self._providers.get(item.provider)
-        session = Session(script, Line(provider, sampling, self._clock, hearing), outcome.transcript, self._providers, item.id)
-        outcome.system = session.begin()
-        await Holder(session, item, outcome.checks).hold()
+        return Session(self._script(item, bundle), Line(provider, sampling, self._clock, hearing), transcript, self._providers, item.id)
 
     def _bench(self) -> "Bench":
         if self._judging is None:
@@ -220,11 +231,17 @@ class ItemRunner:
         scenario = bundle.scenarios.get(item.scenario)
         if scenario is None:
             raise BundleInvalid(f"cannot run scenario '{item.scenario}': the bundle has no such scenario", hint="the plan belongs to another commit")
-        model = str(self._plan.providers[item.provider].get("model") or "") if self._models_differ or scenario.context_policy is not None else ""
-        script = self._scripts.get((item.scenario, model))
+        spec = self._plan.providers[item.provider]
+        model = str(spec.get("model") or "") if self._models_differ or scenario.context_policy is not None else ""
+        key = (item.scenario, model, _is_agent(spec))
+        script = self._scripts.get(key)
         if script is None:
-            script = self._scripts[item.scenario, model] = compile_script(bundle, scenario, model)
+            script = self._scripts[key] = compile_script(bundle, scenario, model, bare=_is_agent(spec))
         return script
+
+
+def _is_agent(spec: Mapping[str, Any] | None) -> bool:
+    return spec is not None and spec.get("type") == "agent"
 
 
 def _log_fault(item: Item) -> None:

@@ -11,13 +11,14 @@ from engine.bundle.model import Bundle, Scenario, Turn
 from engine.bundle.parts import JsonPart, written_part
 from engine.checks.compiled import CompiledCheck
 from engine.conversation.asked import compile_checks
-from engine.conversation.brief import Brief, Setting, compile_brief
+from engine.conversation.brief import NO_BRIEF, Brief, Setting, compile_brief
 from engine.conversation.evals import SessionEval, compile_evals
 from engine.conversation.faculties import Enable
 from engine.conversation.interference import Interference, interference_of
 from engine.errors import BundleInvalid
 
 if TYPE_CHECKING:
+    from engine.bundle.contexts import ContextPolicy
     from engine.conversation.selfplay import SimulatedUser
     from engine.conversation.window import OpenWindow
 
@@ -52,21 +53,24 @@ class Script:
     evals: tuple[SessionEval, ...] = ()
 
 
-def compile_script(bundle: Bundle, scenario: Scenario, model: str = "") -> Script:
+def compile_script(bundle: Bundle, scenario: Scenario, model: str = "", *, bare: bool = False) -> Script:
     """Compile a scenario for a model ("" for one that no prompt treats differently).
+
+    `bare` is for whoever brings a prompt and everything that goes with one, as an agent does: it is told nothing but what users say.
 
     Raises:
         BundleInvalid: a prompt is missing or keeps a placeholder without a value, a tool's schema or template is none, or a check is not
             what the loader let pass.
     """
     try:
-        faculties, brief = _equip(bundle, scenario, model)
+        faculties, brief = ((), NO_BRIEF) if bare else _equip(bundle, scenario, model)
+        policy = None if bare else scenario.context_policy
         return Script(
             scenario=scenario.id,
             brief=brief,
             faculties=faculties,
-            window=_window(bundle, scenario, model),
-            cache=scenario.context_policy is not None and bool(scenario.context_policy.cache_breakpoints),
+            window=_window(bundle, policy, model),
+            cache=policy is not None and bool(policy.cache_breakpoints),
             turns=tuple(_turn(turn, scenario, bundle) for turn in scenario.turns),
             checks=compile_checks(scenario.conversation_assertions),
             evals=compile_evals(bundle, scenario),
@@ -86,12 +90,12 @@ def _equip(bundle: Bundle, scenario: Scenario, model: str) -> tuple[tuple[Enable
     return equip(bundle, scenario, model)
 
 
-def _window(bundle: Bundle, scenario: Scenario, model: str) -> "OpenWindow | None":
-    if scenario.context_policy is None:
+def _window(bundle: Bundle, policy: "ContextPolicy | None", model: str) -> "OpenWindow | None":
+    if policy is None:
         return None
     from engine.conversation.window import window_for  # noqa: PLC0415 - only scenarios with a context policy pay for it
 
-    return window_for(bundle, scenario.context_policy, model)
+    return window_for(bundle, policy, model)
 
 
 def _turn(turn: Turn, scenario: Scenario, bundle: Bundle) -> ScriptTurn:
