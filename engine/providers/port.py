@@ -6,10 +6,13 @@ scenarios, checks or results.
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from engine.items import Usage
 from engine.providers.messages import Message, ToolCall, ToolResult
+
+DEFAULT_MAX_TOKENS: Final = 4096
+"""What a remote model may write where nobody says it, so that no call is without a bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How to sample; None leaves a parameter out of the request."""
+    """How to sample; None leaves a parameter out of the request, but `max_tokens`, which is then DEFAULT_MAX_TOKENS for a remote model."""
 
     temperature: float | None = None
     top_p: float | None = None

@@ -1,0 +1,289 @@
+"""A model behind a vendor's protocol: sends what the wire says, in its turn, again where that may help, and measures what was answered.
+
+Owns the order of one call: turn, request, answer, price. Must not know any protocol, nor where a key comes from.
+"""
+
+import json
+import re
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from yarl import URL
+
+from engine.errors import ProviderError
+from engine.providers.credentials import Signer
+from engine.providers.limits import Limiter
+from engine.providers.port import Chunk, Reply, Request
+from engine.providers.refusals import shortened
+from engine.providers.retry import Retries, Tries
+from engine.providers.retry_after import retry_after_s
+from engine.providers.sse import EventReader
+from engine.providers.transport import Answer, Pool, Stream, Timeouts
+from engine.providers.wire import Event, Listening, Wire
+from foundation.clock import Clock
+
+if TYPE_CHECKING:
+    from engine.providers.prices import Price
+
+_MASKED: Final = re.compile(r"\S*\*{2,}\S*")
+_JSON: Final = {"content-type": "application/json"}
+_TOLD: Final = frozenset(("length", "content_filter"))
+_HIDDEN: Final = "***"
+_SHOWN_BYTES: Final = 200
+
+
+class Framing(Protocol):
+    """What cuts the bytes of one stream into events."""
+
+    def feed(self, data: bytes) -> list[Event]:
+        """Return the events that `data` completes, in order.
+
+        Raises:
+            ProviderError: these bytes are no stream of this kind (`protocol`).
+        """
+        ...
+
+    def end(self) -> list[Event]:
+        """Return what the end of the stream completes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Where a model is asked, how, and with whose key. Paths of the wire follow `base_url`, which ends without a slash."""
+
+    wire: Wire
+    base_url: str
+    signer: Signer
+    framing: Callable[[], Framing] = EventReader
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What all roles of one provider share: its limits, the patience with it; and its price, None where it is not known."""
+
+    limiter: Limiter
+    retries: Retries
+    price: "Price | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a provider's file wants it to be asked. `headers` go with every request, and are not secret; `keep_raw` keeps what came in the reply's meta."""
+
+    headers: Mapping[str, str] = field(default_factory=dict)
+    timeouts: Timeouts = Timeouts()  # noqa: RUF009 - frozen
+    keep_raw: bool = False
+    always_streams: bool = False
+    retries_streams: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A request as it goes out, in each attempt the same but for the signature."""
+
+    url: URL
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass(slots=True)
+class _Heard:
+    """One attempt so far: what proved who asks, when its request went out, when its first text came and its last event, and what came if it is kept."""
+
+    proof: Mapping[str, str] = field(default_factory=dict)
+    began: float = 0.0
+    last: float = 0.0
+    first: float | None = None
+    raw: list[str] = field(default_factory=list)
+    reply: Reply | None = None
+
+
+class RemoteProvider:
+    """One model, asked over HTTP by many conversations at once."""
+
+    def __init__(self, service: Service, pool: Pool, account: Account, manner: Manner, clock: Clock) -> None:
+        self._service = service
+        self._pool = pool
+        self._account = account
+        self._manner = manner
+        self._clock = clock
+        self._headers = _JSON | {name.lower(): value for name, value in manner.headers.items()}
+        self._urls: dict[str, URL] = {}
+
+    @property
+    def always_streams(self) -> bool:
+        """Say whether the provider's file asks for streams."""
+        return self._manner.always_streams
+
+    async def complete(self, request: Request) -> Reply:
+        """Return the reply, after as many attempts as it takes and as are allowed.
+
+        Raises:
+            ProviderError: there is none.
+        """
+        sent = self._prepare(request, streaming=False)
+        tries = self._account.retries.begin()
+        while True:
+            turn, heard = self._account.limiter.turn(), _Heard()
+            try:
+                async with turn:
+                    reply = await self._ask(sent, heard)
+            except ProviderError as error:
+                await tries.pause(_hiding(error, heard.proof), latency_s=turn.held_s)
+            else:
+                return _answered(reply, tries)
+
+    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """Yield the reply as it comes, what came in one piece as one chunk. Another attempt is made only while no text was given out.
+
+        Raises (while iterating):
+            ProviderError: there is none, or it broke off.
+        """
+        sent = self._prepare(request, streaming=True)
+        tries = self._account.retries.begin()
+        while True:
+            turn, heard = self._account.limiter.turn(), _Heard()
+            try:
+                async with turn, aclosing(self._listen(sent, heard)) as texts:
+                    async for text in texts:
+                        yield Chunk(text)
+            except ProviderError as error:
+                hidden = _hiding(error, heard.proof)
+                if heard.first is not None or not self._manner.retries_streams:
+                    raise hidden from None
+                await tries.pause(hidden, latency_s=turn.held_s)
+            else:
+                if heard.reply is not None:
+                    yield Chunk("", _answered(heard.reply, tries))
+                return
+
+    async def close(self) -> None:
+        """Do nothing: the connections are the transport's, and others use them."""
+
+    def _prepare(self, request: Request, *, streaming: bool) -> _Sent:
+        call = self._service.wire.call(request, streaming=streaming)
+        url = self._urls.get(call.path)
+        if url is None:
+            url = self._urls[call.path] = URL(self._service.base_url + call.path, encoded=True)
+        try:
+            body = json.dumps(call.body, separators=(",", ":"), allow_nan=False).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ProviderError(f"cannot write the request as JSON: {error}", kind="invalid_request", transient=False) from None
+        headers = {name.lower(): value for name, value in call.headers.items()} | self._headers if call.headers else self._headers
+        return _Sent(url, headers, body)
+
+    async def _sign(self, sent: _Sent, heard: _Heard) -> dict[str, str]:
+        """Return the headers of an attempt, and begin to measure it."""
+        heard.proof = await self._service.signer.headers("POST", str(sent.url), sent.body)
+        headers = sent.headers | {name.lower(): value for name, value in heard.proof.items()}
+        heard.began = heard.last = self._clock.monotonic()
+        return headers
+
+    async def _ask(self, sent: _Sent, heard: _Heard) -> Reply:
+        answer = await self._pool.post(sent.url, await self._sign(sent, heard), sent.body, self._manner.timeouts)
+        heard.last = self._clock.monotonic()
+        return self._whole(answer, heard)
+
+    def _whole(self, answer: Answer, heard: _Heard) -> Reply:
+        if not _is_good(answer.status):
+            raise self._refusal(answer)
+        try:
+            content = json.loads(answer.body)
+        except (ValueError, RecursionError):
+            words = shortened(answer.body[:_SHOWN_BYTES].decode("utf-8", "replace"))
+            raise ProviderError(f"cannot read the reply: it is no JSON: '{words}'", kind="protocol", transient=True) from None
+        return self._complete(self._service.wire.reply(content), heard, content)
+
+    async def _listen(self, sent: _Sent, heard: _Heard) -> AsyncGenerator[str, None]:
+        """Yield the texts of a stream, and leave its reply in `heard`."""
+        async with await self._pool.open(sent.url, await self._sign(sent, heard), sent.body, self._manner.timeouts) as stream:
+            if not _is_good(stream.status) or stream.headers.get("content-type", "").startswith("application/json"):
+                answer = await stream.answer()
+                heard.last = self._clock.monotonic()
+                heard.reply = self._whole(answer, heard)
+                return
+            listening, framing = self._service.wire.listen(), self._service.framing()
+            while data := await _read(stream, listening):
+                if not (events := framing.feed(data)):
+                    continue
+                stream.alive()
+                if text := self._take(events, listening, heard):
+                    yield text
+                if listening.is_done:
+                    await stream.drain()
+                    break
+            else:
+                if (events := framing.end()) and (text := self._take(events, listening, heard)):
+                    yield text
+            reply = replace(listening.finish(), ttft_ms=None if heard.first is None else (heard.first - heard.began) * 1000)
+            heard.reply = self._complete(reply, heard, heard.raw)
+
+    def _take(self, events: list[Event], listening: Listening, heard: _Heard) -> str:
+        """Return the text that events add, and note when they came."""
+        heard.last = self._clock.monotonic()
+        text = ""
+        for event in events:
+            if self._manner.keep_raw:
+                heard.raw.append(event.data)
+            text += listening.take(event)
+            if listening.is_done:
+                break
+        if text and heard.first is None:
+            heard.first = heard.last
+        return text
+
+    def _refusal(self, answer: Answer) -> ProviderError:
+        error = self._service.wire.refusal(answer.status, answer.body)
+        if error.retry_after_s is None:
+            error.retry_after_s = retry_after_s(answer.headers, answer.body, self._clock.now())
+        return error
+
+    def _complete(self, reply: Reply, heard: _Heard, raw: Any) -> Reply:
+        """Return a reply with its price, its time, and what is kept with it."""
+        meta = dict(reply.meta)
+        if reply.finish_reason in _TOLD:
+            meta["finishReason"] = reply.finish_reason
+        if self._manner.keep_raw:
+            meta["raw"] = raw
+        price, usage, cost = self._account.price, reply.usage, reply.cost_usd
+        if cost is None and price is not None and usage is not None:
+            cost = price.cost_usd(usage, cache_write_tokens=meta.get("cacheWriteTokens", 0))
+        return replace(reply, latency_ms=(heard.last - heard.began) * 1000, cost_usd=cost, meta=meta)
+
+
+def _answered(reply: Reply, tries: Tries) -> Reply:
+    tries.answered()
+    return replace(reply, attempts=tries.attempts) if tries.attempts else reply
+
+
+async def _read(stream: Stream, listening: Listening) -> bytes:
+    """Return the next bytes; none as well where the stream fails after the protocol had said all there is."""
+    try:
+        return await stream.read()
+    except ProviderError:
+        try:
+            listening.finish()
+        except ProviderError:
+            pass
+        else:
+            return b""
+        raise
+
+
+def _is_good(status: int) -> bool:
+    return 200 <= status < 300  # noqa: PLR2004 - as HTTP has it
+
+
+def _hiding(error: ProviderError, proof: Mapping[str, str]) -> ProviderError:
+    """Return an error without the secrets that its request carried, nor what a vendor shows of them."""
+    said = _MASKED.sub(_HIDDEN, error.message)
+    for value in proof.values():
+        for secret in {value, value.rpartition(" ")[2]}:
+            if secret:
+                said = said.replace(secret, _HIDDEN)
+    if said == error.message:
+        return error
+    return ProviderError(said, kind=error.kind, transient=error.transient, retry_after_s=error.retry_after_s)
