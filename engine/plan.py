@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from engine.agents.notes import agent_notes
 from engine.bundle.evaluations import Evaluation
 from engine.bundle.mock_reader import load_mock_responses
 from engine.bundle.model import Bundle, Provider
@@ -274,13 +275,15 @@ def make_plan(bundle: Bundle, request: PlanRequest, options: WorkerOptions = Wor
     if request.providers is not None:
         check_served(bundle, [row.subject for row in rows], specs)
     config = override.config if override else None
+    tested = {ident: mock_subject(specs[ident], config) if override else specs[ident] for ident in sorted(used)}
+    served = {ident: mock_server(specs[ident], config) if override else specs[ident] for ident in sorted(serving)}
     return Plan(
         engine_version=ENGINE_VERSION,
         arena_file=bundle.arena_file,
         mocked=override,
         cells=cells,
-        providers={ident: mock_subject(specs[ident], config) if override else specs[ident] for ident in sorted(used)},
-        serving={ident: mock_server(specs[ident], config) if override else specs[ident] for ident in sorted(serving)},
+        providers=tested,
+        serving=served,
         scenarios=tuple(dict.fromkeys(cell.scenario for cell in cells)),
         trials=max(cell.trials for cell in cells),
         item_timeout_s=options.item_timeout_s or bundle.arena.run_timeout_s or DEFAULT_ITEM_TIMEOUT_S,
@@ -290,7 +293,7 @@ def make_plan(bundle: Bundle, request: PlanRequest, options: WorkerOptions = Wor
         image=options.image,
         confidence=options.confidence,
         permissions=options.permissions,
-        warnings=(*idle_excludes(bundle, request.exclude), *warnings),
+        warnings=(*idle_excludes(bundle, request.exclude), *warnings, *agent_notes(bundle, cells, tested, served)),
         tools={name: tool for name, tool in request.tools.items() if name in bundle.tools},
     )
 

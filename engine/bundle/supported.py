@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Need = tuple[Location, str]
 """Where something is asked for, and what it is, as a sentence."""
 
-SUPPORTED_PROVIDERS = ("mock", "replay")
+SUPPORTED_PROVIDERS = ("mock", "replay", "agent")
 
 _ARENA_KEYS: Mapping[str, str] = {
     "skills of its pack": "skills of a compiled pack are",
