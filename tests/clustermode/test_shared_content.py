@@ -27,6 +27,7 @@ async def test_a_volume_that_comes_late(tmp_path: Path) -> None:
             await clock.advance(AGAIN_S)
             await anyio.to_thread.run_sync(lambda: None)
     await says(content, "")
+    await beaten(root)
     await ended(keeping)
     assert [path.name for path in root.iterdir()] == [".replicas"]
 
@@ -39,9 +40,7 @@ async def test_a_volume_that_goes(tmp_path: Path) -> None:
     keeping = asyncio.create_task(content.keep())
     await content.fit()
     await says(content, "")
-    async with asyncio.timeout(20):
-        while not [*root.glob(".replicas/*")]:  # noqa: ASYNC110 - a beat that is under way when it is cancelled would make the folders again
-            await asyncio.sleep(0.01)
+    await beaten(root)  # one that is cancelled on its way would make the folders again
     await ended(keeping)
     root.rename(tmp_path / "elsewhere")
     with pytest.raises(StorageFailed, match="cannot write to the content volume"):
@@ -106,6 +105,13 @@ async def says(content: SharedContent, trouble: str) -> None:
     """Wait until a look finds this."""
     async with asyncio.timeout(20):
         while await content.look() != trouble:  # noqa: ASYNC110 - the test is nobody's watcher
+            await asyncio.sleep(0.01)
+
+
+async def beaten(root: Path) -> None:
+    """Wait until the process counts among those who share the volume."""
+    async with asyncio.timeout(20):
+        while not [*root.glob(".replicas/*")]:  # noqa: ASYNC110, ASYNC240 - the test is nobody's watcher
             await asyncio.sleep(0.01)
 
 
