@@ -7,6 +7,8 @@ import asyncio
 from datetime import datetime
 from typing import Protocol
 
+from engine.backoff import delay_s
+from engine.item_time import counted_by
 from engine.items import Item, ItemError, ItemResult, Verdict
 from foundation.clock import Clock
 
@@ -27,14 +29,15 @@ class Runner(Protocol):
 
 
 async def execute(runner: Runner, item: Item, *, attempt: int, timeout_s: float, clock: Clock) -> ItemResult:
-    """Run `item`, for at most `timeout_s` seconds, and return its result; only cancellation passes through.
+    """Run `item`, for at most `timeout_s` seconds (`engine.item_time`), and return its result; only cancellation passes through.
 
     Taking too long is the retryable error `item_timeout`; an exception is the error `engine`, a fault of ours.
     """
     started = clock.now()
     try:
         async with asyncio.timeout(timeout_s) as limit:
-            return await runner.run(item, attempt=attempt)
+            with counted_by(limit):
+                return await runner.run(item, attempt=attempt)
     except Exception as error:  # noqa: BLE001 - a fault in one item must not take the worker's other items along
         if limit.expired():
             cause = ItemError("item_timeout", f"the item took longer than {timeout_s:g} s")
@@ -53,14 +56,9 @@ def crashed(item: Item, *, attempt: int, crashes: int, clock: Clock) -> ItemResu
 
 
 def retry_delay_s(*, attempt: int, backoff_s: float, retry_after_s: float | None, chance: float) -> float:
-    """Return how long the attempt after `attempt` (from 1) waits, in seconds.
-
-    Exponential: `backoff_s`, doubled with each attempt, of which a `chance` (0 to 1) part of half is taken off, so that items that failed
-    together do not come back together. A provider's `retry_after_s` is waited out whole, and up to a tenth more.
-    """
-    backoff = min(MAX_RETRY_DELAY_S, backoff_s * 2.0 ** min(attempt - 1, 30)) * (1 - chance / 2)
-    wish = min(MAX_RETRY_AFTER_S, retry_after_s or 0.0) * (1 + chance / 10)
-    return max(backoff, wish)
+    """Return how long the attempt after `attempt` (from 1) waits, in seconds: `engine.backoff`, with a provider's `retry_after_s` as the wish."""
+    wish_s = min(MAX_RETRY_AFTER_S, retry_after_s or 0.0)
+    return delay_s(attempt, first_s=backoff_s, longest_s=MAX_RETRY_DELAY_S, wish_s=wish_s, chance=chance)
 
 
 def _failed(item: Item, error: ItemError, *, attempt: int, times: tuple[datetime, datetime], retryable: bool = False) -> ItemResult:

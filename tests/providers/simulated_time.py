@@ -1,0 +1,21 @@
+"""Running work to its end in simulated time."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from foundation.clock import FakeClock
+
+T = TypeVar("T")
+
+
+async def simulate(clock: FakeClock, work: Coroutine[Any, Any, T], *, step_s: float = 0.05, most_s: float = 7200.0) -> T:
+    """Return what `work` returns, moving the clock by steps while it waits; fail when it is not done after `most_s` simulated seconds."""
+    task = asyncio.create_task(work)
+    began = clock.monotonic()
+    while not task.done():
+        if clock.monotonic() - began > most_s:
+            task.cancel()
+            raise AssertionError(f"the work is not done after {most_s:g} simulated seconds")
+        await clock.advance(step_s)
+    return await task
