@@ -15,6 +15,7 @@ from engine.conversation import ItemRunner
 from engine.items import Item, ItemResult
 from engine.permissions import NO_PERMISSIONS, Permissions
 from engine.plan import MockOverride, PlanRequest, WorkerOptions, make_plan
+from engine.providers.connections import Connections
 from engine.results.collected import CollectedResults
 from engine.results.summary import RunIdentity
 from engine.worker_items import execute, retry_delay_s
@@ -66,7 +67,7 @@ class Evaluation:
 
     async def run(self) -> None:
         """Run every item, `concurrency` at a time; memory does not grow with their number."""
-        runner = ItemRunner(self.bundle, self.plan, self._clock, process_environment())
+        runner = ItemRunner(self.bundle, self.plan, self._clock, Connections(process_environment()))
         items = iter(self.plan.items)
         try:
             async with asyncio.TaskGroup() as group:

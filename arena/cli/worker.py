@@ -14,6 +14,7 @@ from arena.settings import process_environment, replace_environment
 from engine.bundle import load_bundle
 from engine.conversation import ItemRunner
 from engine.plan import Plan
+from engine.providers.connections import Connections
 from engine.queue.redis import RedisWorkQueue
 from engine.worker import Worker
 from engine.worker_settings import WorkerSettings, from_environment
@@ -56,7 +57,7 @@ async def _work(settings: WorkerSettings) -> int:
     queue = RedisWorkQueue(settings.redis_url, installation=settings.installation)
 
     def build(plan: Plan) -> ItemRunner:
-        return ItemRunner(load_bundle(settings.content, plan.arena_file), plan, clock, process_environment())
+        return ItemRunner(load_bundle(settings.content, plan.arena_file), plan, clock, Connections(process_environment()))
 
     working = Worker(queue, settings.run, build, settings.output, settings.options, clock)
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,6 +1,7 @@
 """The providers of a plan, each built once, and how each samples.
 
-Owns the order in which request parameters win. A plan's specs have a mock override applied already. Must not know conversations.
+Owns the order in which request parameters win, and that a key is there before anybody is asked. A plan's specs have a mock override applied already.
+Must not know conversations.
 """
 
 from collections.abc import Mapping
@@ -10,14 +11,19 @@ from engine.bundle.mock_reader import load_mock_responses, parse_mock_responses
 from engine.bundle.mock_responses import MockResponses
 from engine.bundle.model import Bundle, RequestDefaults
 from engine.bundle.provider_reader import RECORDING_KEYS
+from engine.bundle.supported import serving_of
 from engine.errors import BundleInvalid, FeatureNotSupported, ProviderNotFound
 from engine.plan import Plan
+from engine.providers.connections import NO_CONNECTIONS, Connections
+from engine.providers.credentials import Keys, check
 from engine.providers.mock import GENERIC_REPLY, MockProvider
 from engine.providers.port import Provider, Sampling
 from foundation.clock import Clock
 
 if TYPE_CHECKING:
     from engine.judging.inference import Inference
+    from engine.media.store import MediaStore
+    from engine.providers.remotes import Remotes
 
 Entry = tuple[Provider, Sampling]
 
@@ -32,12 +38,18 @@ class ProviderSet:
     Raises (when built):
         BundleInvalid: a response file cannot be read.
         FeatureNotSupported: a type is not built.
+        CredentialMissing: a provider's key is not where it should be; the message names each.
     """
 
-    def __init__(self, bundle: Bundle, plan: Plan, clock: Clock) -> None:
+    def __init__(self, bundle: Bundle, plan: Plan, clock: Clock, connections: Connections = NO_CONNECTIONS) -> None:
         self._bundle = bundle
         self._plan = plan
         self._clock = clock
+        self._connections = connections
+        self._remotes: Remotes | None = None
+        self._media: MediaStore | None = None
+        asked = serving_of(bundle, plan.scenarios)
+        check({**{name: spec for name, spec in plan.serving.items() if name in asked}, **plan.providers}, connections.environment)
         self._files: dict[str, MockResponses] = {}
         self._generic = GENERIC_REPLY if plan.mocked is not None else ""
         self._subjects = {name: self._entry(name, spec) for name, spec in plan.providers.items()}
@@ -101,6 +113,10 @@ class ProviderSet:
         judges = (provider for provider, _ in self._judges.values())
         for provider in (*(provider for provider, _ in self._subjects.values()), *self._serving.values(), *judges):
             await provider.close()
+        if self._remotes is not None:
+            await self._remotes.close()
+        if self._media is not None:
+            await self._media.close()
 
     def _serving_spec(self, name: str) -> Mapping[str, Any]:
         spec = self._plan.serving.get(name)
@@ -115,8 +131,12 @@ class ProviderSet:
     def _build(self, name: str, spec: Mapping[str, Any]) -> Provider:
         if spec.get("type") == "replay":
             return self._replay(name, spec)
+        if spec.get("type") == "agent":
+            from engine.agents.provider import AgentProvider  # noqa: PLC0415 - only runs that test agents need it
+
+            return AgentProvider(name, spec, self._clock, Keys(self._connections.environment).of({**spec, "id": name}))
         if spec.get("type") != "mock":
-            raise _not_built(name, spec)
+            return self._remote(name, spec)
         additional = spec.get("additional_config") or {}
         file, answers = additional.get("mock_config") or "", additional.get("mock_answers") or ""
         return MockProvider(
@@ -138,6 +158,22 @@ class ProviderSet:
             raise BundleInvalid(f"cannot ask provider '{name}': it names no recording", hint="set additional_config.recording")
         return ReplayProvider(load_recording(self._bundle.root, *named[0]), options_of(additional), self._clock)
 
+    def _remote(self, name: str, spec: Mapping[str, Any]) -> Provider:
+        """Return a provider of a vendor's, which gets the bytes of media with its requests."""
+        from engine.media.provider import MediaProvider  # noqa: PLC0415 - only bundles with real models need it
+        from engine.media.store import MediaStore  # noqa: PLC0415 - same
+        from engine.providers.prices import Prices  # noqa: PLC0415 - same
+        from engine.providers.remotes import Remotes  # noqa: PLC0415 - same
+        from engine.providers.retry import patience_of  # noqa: PLC0415 - same
+
+        plan, policy = self._plan, self._plan.permissions.addresses
+        if self._remotes is None:
+            patience_s = patience_of(plan.item_timeout_s)
+            self._remotes = Remotes(self._connections, policy, self._bundle.root, Prices(plan.prices), self._clock, patience_s)
+        if self._media is None:
+            self._media = MediaStore(self._bundle.root, self._connections.media_cache, policy, self._clock)
+        return MediaProvider(self._remotes.build(name, spec), self._media)
+
     def _responses(self, file: str) -> MockResponses:
         if not file:
             return MockResponses()
@@ -152,12 +188,16 @@ def _not_built(name: str, spec: Mapping[str, Any]) -> FeatureNotSupported:
 
 
 def sampling(arena: RequestDefaults, spec: Mapping[str, Any], *, otherwise: RequestDefaults = NO_DEFAULTS) -> Sampling:
-    """Return how to sample: the arena's defaults, else the provider's, and `otherwise` last, less what the provider does not support."""
+    """Return how to sample: the arena's defaults, else the provider's, and `otherwise` last, less what the provider does not support.
+
+    The limit of a reply always stays: a wire that may not send it by this name sends it by another.
+    """
     own = spec.get("defaults") or {}
     unsupported = spec.get("unsupported_params") or ()
 
     def pick(key: str) -> Any:
         wishes = (getattr(arena, key), own.get(key), getattr(otherwise, key))
-        return None if key in unsupported else next((wish for wish in wishes if wish is not None), None)
+        return next((wish for wish in wishes if wish is not None), None)
 
-    return Sampling(temperature=pick("temperature"), top_p=pick("top_p"), max_tokens=pick("max_tokens"), seed=pick("seed"))
+    sampled = {key: None if key in unsupported else pick(key) for key in ("temperature", "top_p", "seed")}
+    return Sampling(**sampled, max_tokens=pick("max_tokens"))

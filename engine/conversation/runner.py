@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from engine.bundle.model import NOTHING, Bundle
+from engine.bundle.model import Bundle
 from engine.bundle.outside_names import reaches_outside
 from engine.bundle.registry_tools import with_registry_tools
 from engine.conversation.asking import Line
@@ -32,6 +32,7 @@ from engine.errors import (
 )
 from engine.items import CheckResult, Item, ItemError, ItemResult, Scope, Verdict
 from engine.plan import Plan
+from engine.providers.connections import NO_CONNECTIONS, Connections
 from engine.providers.messages import Message, message_json
 from foundation.clock import Clock
 
@@ -131,17 +132,18 @@ class ItemRunner:
     Raises (when built):
         BundleInvalid: a provider's response file cannot be read.
         FeatureNotSupported: a provider's type is not built.
+        CredentialMissing: a provider's key is not where it should be.
     """
 
-    def __init__(self, bundle: Bundle, plan: Plan, clock: Clock, environment: Mapping[str, str] = NOTHING) -> None:
+    def __init__(self, bundle: Bundle, plan: Plan, clock: Clock, connections: Connections = NO_CONNECTIONS) -> None:
         self._bundle = bundle = with_registry_tools(bundle, plan.tools)
         self._clock = clock
-        self._providers = ProviderSet(bundle, plan, clock)
+        self._providers = ProviderSet(bundle, plan, clock, connections)
         self._plan = plan
         self._models_differ = any(prompt.model_overrides for prompt in bundle.prompts.values())
         self._scripts: dict[tuple[str, str, bool], Script] = {}
         self._judging: Bench | None = None
-        self._environment = environment
+        self._environment = connections.environment
         self._reaches = reaches_outside(bundle)
         self._reached: Outside | None = None
         self._agents = any(_is_agent(spec) for spec in (*plan.providers.values(), *plan.serving.values()))

@@ -8,13 +8,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from engine.errors import CredentialMissing
 from engine.tools.environment import is_ours
-
-if TYPE_CHECKING:
-    from engine.plan import Plan
 
 Spec = Mapping[str, Any]
 
@@ -112,14 +109,13 @@ def wanted(spec: Spec) -> tuple[str, ...]:
     return () if credential.get("credential_file") else tuple(_looked_at(spec))
 
 
-def check(plan: "Plan", environment: Mapping[str, str]) -> None:
-    """Refuse a plan of which a provider's variable is not set, before anything is asked.
+def check(specs: Mapping[str, Spec], environment: Mapping[str, str]) -> None:
+    """Refuse providers, by name, of which a variable is not set, before anything is asked.
 
     Raises:
         CredentialMissing: the message names each such provider and its variables.
     """
-    specs = {**plan.serving, **plan.providers}
-    problems = [problem for name in sorted(specs) if (problem := _problem({"id": name, **specs[name]}, environment)) is not None]
+    problems = [problem for name in sorted(specs) if (problem := _problem({**specs[name], "id": name}, environment)) is not None]
     if problems:
         raise CredentialMissing("\n".join(problem.message for problem in problems), hint=problems[0].hint)
 

@@ -6,7 +6,7 @@ Owns the order of one call: turn, request, answer, price. Must not know any prot
 import json
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -14,7 +14,7 @@ from yarl import URL
 
 from engine.errors import ProviderError
 from engine.providers.credentials import Signer
-from engine.providers.limits import Limiter
+from engine.providers.limits import Limiter, Limits
 from engine.providers.port import Chunk, Reply, Request
 from engine.providers.refusals import shortened
 from engine.providers.retry import Retries, Tries
@@ -71,13 +71,18 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How a provider's file wants it to be asked. `headers` go with every request, and are not secret; `keep_raw` keeps what came in the reply's meta."""
+    """How a provider's file wants it to be asked.
+
+    `headers` go with every request, and are not secret. `keep_raw` keeps what came in the reply's meta. A stream that broke off before its first text
+    is asked for `stream_attempts` times in all at most (0: as often as any request); `most_streams` are under way at once (0: any number).
+    """
 
     headers: Mapping[str, str] = field(default_factory=dict)
     timeouts: Timeouts = Timeouts()  # noqa: RUF009 - frozen
     keep_raw: bool = False
     always_streams: bool = False
-    retries_streams: bool = True
+    stream_attempts: int = 0
+    most_streams: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,7 @@ class RemoteProvider:
         self._clock = clock
         self._headers = _JSON | {name.lower(): value for name, value in manner.headers.items()}
         self._urls: dict[str, URL] = {}
+        self._streams = Limiter(Limits(concurrency=manner.most_streams), clock) if manner.most_streams else None
 
     @property
     def always_streams(self) -> bool:
@@ -147,12 +153,12 @@ class RemoteProvider:
         while True:
             turn, heard = self._account.limiter.turn(), _Heard()
             try:
-                async with turn, aclosing(self._listen(sent, heard)) as texts:
+                async with self._stream_turn(), turn, aclosing(self._listen(sent, heard)) as texts:
                     async for text in texts:
                         yield Chunk(text)
             except ProviderError as error:
                 hidden = _hiding(error, heard.proof)
-                if heard.first is not None or not self._manner.retries_streams:
+                if heard.first is not None or len(tries.attempts) + 1 == self._manner.stream_attempts:
                     raise hidden from None
                 await tries.pause(hidden, latency_s=turn.held_s)
             else:
@@ -174,6 +180,9 @@ class RemoteProvider:
             raise ProviderError(f"cannot write the request as JSON: {error}", kind="invalid_request", transient=False) from None
         headers = {name.lower(): value for name, value in call.headers.items()} | self._headers if call.headers else self._headers
         return _Sent(url, headers, body)
+
+    def _stream_turn(self) -> AbstractAsyncContextManager[object]:
+        return nullcontext() if self._streams is None else self._streams.turn()
 
     async def _sign(self, sent: _Sent, heard: _Heard) -> dict[str, str]:
         """Return the headers of an attempt, and begin to measure it."""

@@ -155,8 +155,8 @@ async def test_generic_replies_under_the_override(write: Write) -> None:
 
 def test_a_provider_that_is_not_built_is_refused(write: Write) -> None:
     """A runner is not built around a provider that it could not ask."""
-    bundle = write(TURNS, {1: "hello"}, provider={"type": "openai", "model": "gpt", "additional_config": {}})
-    with pytest.raises(FeatureNotSupported, match="type 'openai' is not built"):
+    bundle = write(TURNS, {1: "hello"}, provider={"type": "cartesia", "model": "sonic", "additional_config": {}})
+    with pytest.raises(FeatureNotSupported, match="type cartesia is not built"):
         ItemRunner(bundle, make_plan(bundle, PlanRequest()), SystemClock())
 
 

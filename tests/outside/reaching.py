@@ -16,6 +16,7 @@ from engine.conversation import ItemRunner
 from engine.items import ItemResult
 from engine.permissions import Permissions
 from engine.plan import PlanRequest, WorkerOptions, make_plan
+from engine.providers.connections import Connections
 from engine.tools.processes import CodeRefused, Confinement
 from foundation.clock import SystemClock
 
@@ -50,7 +51,7 @@ async def run_first(bundle: Bundle, permissions: Permissions, environment: Mappi
     """Run the first item of a bundle."""
     plan = make_plan(bundle, PlanRequest(), WorkerOptions(permissions=permissions))
     check_supported(bundle, plan)
-    runner = ItemRunner(bundle, plan, SystemClock(), environment)
+    runner = ItemRunner(bundle, plan, SystemClock(), Connections(environment))
     try:
         return await runner.run(plan.items[0])
     finally:

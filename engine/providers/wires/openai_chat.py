@@ -15,6 +15,7 @@ from engine.providers.port import DEFAULT_MAX_TOKENS, Reply, Request, Sampling
 from engine.providers.wire import Call, Event
 from engine.providers.wires.openai_errors import refusal_of, said_error
 from engine.providers.wires.openai_parts import chat_parts
+from engine.providers.wires.openai_schema import is_strict
 from engine.providers.wires.tool_calls import ToolCallPieces, tool_call
 
 _FINISHES: Final = {
@@ -65,7 +66,8 @@ class OpenAiChat:
             ]
             body["tool_choice"] = request.tool_choice
         if request.output_schema is not None and options.has_schemas:
-            body["response_format"] = {"type": "json_schema", "json_schema": {"name": "reply", "schema": dict(request.output_schema)}}
+            schema = dict(request.output_schema)
+            body["response_format"] = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema, "strict": is_strict(schema)}}
         if streaming:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
         return Call(self._path, {key: value for key, value in {**body, **options.extra}.items() if key not in options.unsupported})

@@ -1,0 +1,85 @@
+"""The remote providers of one process: one transport, and for each provider one account that all its roles share.
+
+Owns which addresses a provider may have, and what of its spec says how it is asked. Must not know plans or conversations.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.providers.connections import Connections
+from engine.providers.credentials import Keys
+from engine.providers.limits import Limiter, limits_of
+from engine.providers.remote import Account, Manner, RemoteProvider
+from engine.providers.retry import Retries
+from engine.providers.sessions import KEEP_ALIVE_S
+from engine.providers.specs import seconds_of, service_of
+from engine.providers.transport import IDLE_TIMEOUT_S, REQUEST_TIMEOUT_S, Reach, Timeouts, Transport
+from foundation.addresses import AddressPolicy
+from foundation.clock import Clock
+
+if TYPE_CHECKING:
+    from engine.providers.prices import Prices
+
+Spec = Mapping[str, Any]
+
+
+class Remotes:
+    """Builds providers, and closes what they use. `patience_s` is how long one request may take with all its attempts."""
+
+    def __init__(self, connections: Connections, policy: AddressPolicy, root: Path, prices: "Prices", clock: Clock, patience_s: float) -> None:
+        self._connections = connections
+        self._policy = policy
+        self._keys = Keys(connections.environment, root)
+        self._prices = prices
+        self._clock = clock
+        self._patience_s = patience_s
+        self._transport = Transport()
+        self._accounts: dict[str, tuple[Limiter, Retries]] = {}
+
+    def build(self, name: str, spec: Spec) -> RemoteProvider:
+        """Return the provider of a spec.
+
+        Raises:
+            FeatureNotSupported: its type is not built, or needs an extra that is not installed.
+            CredentialMissing: its key is not where it should be.
+        """
+        service = service_of({**spec, "id": name}, self._keys)
+        limiter, retries = self._account(name, spec)
+        account = Account(limiter, retries, self._prices.of_spec(spec))
+        return RemoteProvider(service, self._transport.pool(self._reach(spec)), account, manner_of(spec), self._clock)
+
+    async def close(self) -> None:
+        """Close every connection. Idempotent."""
+        await self._transport.close()
+
+    def _account(self, name: str, spec: Spec) -> tuple[Limiter, Retries]:
+        if name not in self._accounts:
+            limiter = Limiter(limits_of(spec, workers=self._connections.workers), self._clock)
+            self._accounts[name] = limiter, Retries(self._clock, patience_s=self._patience_s)
+        return self._accounts[name]
+
+    def _reach(self, spec: Spec) -> Reach:
+        """Return where a provider's connections may go: a bundle's to public addresses, a job's and our own defaults to private ones too."""
+        wishes = spec.get("http_transport") or {}
+        written = spec.get("base_url") or (spec.get("platform") or {}).get("endpoint")
+        is_own = bool(spec.get("from_job")) or not written
+        policy = AddressPolicy(self._policy.allowed_networks, allows_private=True) if is_own else self._policy
+        return Reach(policy, int(wishes.get("max_conns_per_host") or 0), seconds_of(wishes.get("idle_conn_timeout"), KEEP_ALIVE_S))
+
+
+def manner_of(spec: Spec) -> Manner:
+    """Return how a spec wants its provider to be asked."""
+    timeouts = Timeouts(seconds_of(spec.get("request_timeout"), REQUEST_TIMEOUT_S), seconds_of(spec.get("stream_idle_timeout"), IDLE_TIMEOUT_S))
+    return Manner(
+        headers=spec.get("headers") or {},
+        timeouts=timeouts,
+        keep_raw=bool(spec.get("include_raw_output")),
+        always_streams=(spec.get("additional_config") or {}).get("stream") is True,
+        stream_attempts=_stream_attempts(spec.get("stream_retry") or {}),
+        most_streams=int(spec.get("stream_max_concurrent") or 0),
+    )
+
+
+def _stream_attempts(wish: Mapping[str, Any]) -> int:
+    return 1 if wish.get("enabled") is False else int(wish.get("max_attempts") or 0)
