@@ -4,6 +4,7 @@ An item is one conversation to hold: scenario x provider x trial (x perturbation
 An `ItemResult` is one line of results.jsonl, transcript included. A `Record` is what accounting needs of it, at most 4 KiB; no transcript.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -112,6 +113,7 @@ class ItemResult:
     (absent keys are left out). `cost_usd` is None when nothing that was called has a price. `provider_latency_ms` sums the assistant's provider calls.
     `judge_usage` and `judge_cost_usd` are what judges and classifiers used for this item's checks, and are no part of `usage` and `cost_usd`; so
     are `selfplay_usage` and `selfplay_cost_usd`, a simulated user's. `spent_usd` is what all of them cost.
+    `labels` are the scenario's (metadata.labels), for whoever groups results.
     `retryable` is never written: it tells the worker whether another attempt may end better, after `retry_after_s` at the earliest.
     """
 
@@ -130,6 +132,7 @@ class ItemResult:
     judge_cost_usd: float | None = None
     selfplay_usage: Usage = Usage()
     selfplay_cost_usd: float | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
     provider_latency_ms: float = 0.0
     ttft_ms: float | None = None
     duration_ms: float = 0.0

@@ -5,6 +5,7 @@ Owns the order of these steps. Must not know how problems are shown.
 
 from pathlib import Path
 
+from engine.bundle.advice import advice_of
 from engine.bundle.evaluations import Evaluation
 from engine.bundle.loader import DEFAULT_ARENA_FILE, read_bundle
 from engine.bundle.model import Bundle
@@ -19,8 +20,8 @@ from engine.plan import PlanRequest, make_plan
 __all__ = ["Problem", "Severity", "validate_bundle"]
 
 
-def validate_bundle(root: Path, arena_file: str = DEFAULT_ARENA_FILE) -> list[Problem]:
-    """Return everything that can be said of a bundle, by file and line; [] for a flawless one.
+def validate_bundle(root: Path, arena_file: str = DEFAULT_ARENA_FILE, *, with_code: bool = False) -> list[Problem]:
+    """Return everything that can be said of a bundle, by file and line; [] for a flawless one. `with_code`: its programs will be allowed to run.
 
     The bundle can run when no problem is an error. Notes name what the format allows and this engine does not do yet, for every scenario.
     Never raises for what the bundle holds.
@@ -31,21 +32,21 @@ def validate_bundle(root: Path, arena_file: str = DEFAULT_ARENA_FILE) -> list[Pr
         return [Problem(Severity.ERROR, arena_file, 0, error.message, error.hint)]
     found = problems.all
     if bundle is not None and not problems.has_errors:
-        found += _plan_problems(bundle) + _recording_problems(bundle)
+        found += _plan_problems(bundle, with_code=with_code) + _recording_problems(bundle)
     return sorted(found, key=lambda problem: (problem.file, problem.line))
 
 
-def _plan_problems(bundle: Bundle) -> list[Problem]:
+def _plan_problems(bundle: Bundle, *, with_code: bool) -> list[Problem]:
     try:
         plan = make_plan(bundle, PlanRequest(bundle.arena_file))
     except EngineError as error:
         severity = Severity.NOTE if bundle.evals and not bundle.scenarios else Severity.ERROR
         return [_from_message(bundle, severity, error.message, error.hint)]
     warnings = [_from_message(bundle, Severity.WARNING, warning) for warning in plan.warnings]
-    unbuilt, programs = dict.fromkeys(needs_of(bundle, plan)), dict.fromkeys(code_of(bundle, plan))
+    unbuilt, programs = dict.fromkeys(needs_of(bundle, plan)), {} if with_code else dict.fromkeys(code_of(bundle, plan))
     notes = [Problem(Severity.NOTE, place.file, place.line, what) for place, what in unbuilt]
     notes += [Problem(Severity.NOTE, place.file, place.line, what, ALLOWING_CODE) for place, what in programs]
-    return warnings + notes
+    return [*warnings, *notes, *dict.fromkeys(advice_of(bundle, plan))]
 
 
 def _recording_problems(bundle: Bundle) -> list[Problem]:

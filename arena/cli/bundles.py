@@ -11,6 +11,7 @@ import typer
 
 from arena import settings
 from arena.cli.evaluate import locate
+from arena.cli.options import flag
 from arena.cli.screen import counted, paint
 from arena.errors import UsageError
 
@@ -48,13 +49,16 @@ class Words(StrEnum):
 def validate(
     path: Annotated[Path, typer.Argument(help="Folder of the bundle, or its arena config file.", metavar="PATH")] = Path(),
     *,
+    allow_code: Annotated[
+        bool, flag("--allow-code", envvar=settings.EVAL_ALLOW_CODE, help_text="Say nothing of programs that need leave to run.")
+    ] = False,
     output: Annotated[Words, typer.Option("--output", "-o", envvar=settings.VALIDATE_OUTPUT, help="How to print.")] = Words.TEXT,
 ) -> int:
     """Check a bundle: errors and warnings with file and line; exit 0 when it can run, 2 when it cannot."""
     from engine.validate import validate_bundle  # noqa: PLC0415 - the engine, only when it is needed
 
     root, arena_file = locate(path)
-    problems = validate_bundle(root, arena_file)
+    problems = validate_bundle(root, arena_file, with_code=allow_code)
     errors = sum(problem.severity == "error" for problem in problems)
     if output is Words.JSON:
         listed = [asdict(problem) for problem in problems]

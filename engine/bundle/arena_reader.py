@@ -30,7 +30,7 @@ from engine.bundle.fields import (
     string,
     string_map,
 )
-from engine.bundle.ignored import ARENA, DEFAULTS, JUDGE_DEFAULTS, SELF_PLAY
+from engine.bundle.ignored import ARENA, DEFAULTS, INLINE_JUDGE, JUDGE_DEFAULTS, SELF_PLAY, STATE_STORE
 from engine.bundle.model import NOWHERE, Location
 from engine.bundle.model_names import SLOTS
 from engine.bundle.resources import file_reference
@@ -160,7 +160,8 @@ _RUNTIME_KEYS = (
     *("logging", "hooks", "sandboxes", "selectors", "skills", "tool_selector"),
 )
 _RUNTIME = record(Table("`runtime`", {**dict.fromkeys(_RUNTIME_KEYS, json_value), "evals": _programs}), dict, located=False)
-_STATE_STORE = Table("`state_store`", {"type": one_of("memory", "redis", "file"), "redis": json_object, "file": json_object})
+_STATE_STORE = Table(STATE_STORE, {"type": one_of("memory", "redis", "file"), "redis": json_object, "file": json_object})
+_INLINE_JUDGE = Table(INLINE_JUDGE, {"name": name, "provider": name}, required=("provider",))
 _VOICE = Table("a voice", {"id": name, "provider": name}, required=("id", "provider"))
 
 ROLE_SLOTS = {"tts_providers": "tts", "stt_providers": "stt", "embedding_providers": "embedding", "image_providers": "image"}
@@ -195,7 +196,7 @@ ARENA_TABLE = Table(
         "scenario_specs": _inline,
         "eval_specs": _inline,
         "tool_specs": _inline,
-        "judge_specs": map_of(record(Table("a judge", {"name": name, "provider": name}, required=("provider",)), dict, located=False)),
+        "judge_specs": map_of(record(_INLINE_JUDGE, dict, located=False)),
         "prompt_specs": _inline,
         **dict.fromkeys(ROLE_SLOTS, _PROVIDERS),
         "voices": list_of(checked(_VOICE)),

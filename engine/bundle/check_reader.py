@@ -30,7 +30,7 @@ from engine.bundle.fields import (
     strings,
     table_schema,
 )
-from engine.bundle.ignored import ASSERTION, VALIDATOR
+from engine.bundle.ignored import ASSERTION, SESSION_EVAL, VALIDATOR
 from engine.bundle.model import NOTHING, Assertion, Validator, When
 from engine.bundle.problems import did_you_mean
 from engine.bundle.yamltree import Document, entries
@@ -68,7 +68,7 @@ _METRIC = Table(
 )
 _THRESHOLD = Table("`threshold`", {"passed": boolean, "min_score": number, "max_score": number})
 _EVAL = Table(
-    "a session eval",
+    SESSION_EVAL,
     {
         "id": name,
         "type": name,

@@ -10,7 +10,7 @@ from engine.bundle.check_reader import PROGRAM_CHECK
 from engine.bundle.idle_names import checks_of
 from engine.bundle.judge_names import check_judges
 from engine.bundle.model import Bundle, Scenario, Tool, Turn
-from engine.bundle.model_names import check_models
+from engine.bundle.model_names import check_models, check_relevance
 from engine.bundle.problems import Problems, did_you_mean, shown
 from engine.bundle.prompt_checks import check_overrides, check_prompts, check_roles
 from engine.bundle.scenario_prompts import is_named, tool_patterns_of
@@ -44,6 +44,8 @@ def check_bundle(bundle: Bundle, problems: Problems) -> None:
     _check_judges(bundle, problems)
     check_judges(bundle, problems)
     check_models(bundle, problems)
+    check_relevance(bundle, problems)
+    _check_roles_of_providers(bundle, problems)
 
 
 def _check_turns(scenario: Scenario, problems: Problems) -> None:
@@ -203,6 +205,15 @@ def _check_groups(bundle: Bundle, problems: Problems) -> None:
             continue
         message = f"no provider is in the group '{scenario.provider_group}' of scenario '{scenario.id}': it runs with all of them"
         problems.warning(scenario.location, message, did_you_mean(scenario.provider_group, groups, otherwise="groups are"))
+
+
+_LIVE_AUDIO = ("tts", "stt", "video")
+
+
+def _check_roles_of_providers(bundle: Bundle, problems: Problems) -> None:
+    for provider in bundle.providers.values():
+        if provider.role in _LIVE_AUDIO:
+            problems.note(provider.location, f"provider '{provider.id}' of role {provider.role} has no part in a run")
 
 
 def _check_judges(bundle: Bundle, problems: Problems) -> None:

@@ -9,13 +9,14 @@ from yaml.nodes import Node
 
 from engine.bundle.check_reader import checks
 from engine.bundle.fields import Table, list_of, number, one_of, read_object, record, string, strings
+from engine.bundle.ignored import EVAL
 from engine.bundle.resources import file_reference
 from engine.bundle.yamltree import Document
 
 _RECORDING = Table("`recording`", {"path": file_reference, "type": one_of("session", "arena_output", "transcript", "generic")}, required=("path",))
 _ALL_TURNS = record(Table("`all_turns`", {"assertions": checks}, required=("assertions",)), dict, located=False)
 EVAL_TABLE = Table(
-    "an eval's spec",
+    EVAL,
     {
         "id": string,
         "description": string,

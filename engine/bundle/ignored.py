@@ -23,6 +23,13 @@ AGENT_CARD = "a card of an agent"
 AGENT_SKILL = "a skill of an agent"
 RELEVANCE = "`relevance`"
 PERSONA = "a persona's spec"
+EVAL = "an eval's spec"
+SESSION_EVAL = "a session eval"
+STATE_STORE = "`state_store`"
+INLINE_JUDGE = "a judge of `judge_specs`"
+CLIENT = "`client`"
+CONSENT = "`consent`"
+PACK_PROMPT = "a pack's prompt"
 STYLE = "`style`"
 
 _NEVER_READ = "the format's reference engine never reads it either"
@@ -48,6 +55,16 @@ IGNORED: Mapping[tuple[str, str], str] = {
 
 NOTED: Mapping[tuple[str, str], str] = {
     (ARENA, "deploy"): "deployments are not part of a run",
+    **dict.fromkeys(((ARENA, key) for key in ("voices", "tts_providers", "stt_providers")), "it is about live audio"),
+    **dict.fromkeys(((STATE_STORE, key) for key in ("redis", "file")), "conversations are kept in memory while they last"),
+    (INLINE_JUDGE, "name"): "its key is its name",
+    **dict.fromkeys(((SESSION_EVAL, key) for key in ("metric", "groups")), "results name session evals by their id"),
+    **dict.fromkeys(((EVAL, key) for key in ("mode", "speed")), "a recording is gone through at once"),
+    (EVAL, "tags"): "evals are chosen by their names",
+    (MCP_SERVER, "source_args"): "it belongs to a source",
+    **dict.fromkeys(((CLIENT, key) for key in ("timeout_ms", "categories", "validate_output")), "no client is there: the tool's mock answers"),
+    **dict.fromkeys(((CONSENT, key) for key in ("required", "message")), "nobody is asked: a turn's consent_overrides decide"),
+    (PACK_PROMPT, "pipeline"): "it is for other runtimes",
     (DEFAULTS, "output"): "results go to the run's directory, or to `arena eval --out`",
     (DEFAULTS, "html_report"): "it is deprecated in the format",
     (DEFAULTS, "out_dir"): "it is deprecated in the format",
@@ -56,7 +73,6 @@ NOTED: Mapping[tuple[str, str], str] = {
     (DEFAULTS, "verbose"): "logging is a setting of the program",
     (DEFAULTS, "monitor"): "it is about live audio",
     (SELF_PLAY, "enabled"): "that the section is there turns self-play on",
-    (SCENARIO, "labels"): "results do not carry labels yet",
     (VARIABLE, "validation"): "values are not validated",
     (VARIABLE, "binding"): "it is for platforms that fill variables themselves",
     (PERSONA, "voice"): "it is about live audio",

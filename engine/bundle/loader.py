@@ -31,7 +31,7 @@ from engine.bundle.model import (
     Tool,
 )
 from engine.bundle.paths import join, resolve_inside
-from engine.bundle.problems import Problems
+from engine.bundle.problems import Problems, shown
 from engine.bundle.prompt_parts import load_fragments
 from engine.bundle.prompt_reader import read_persona, read_prompt, read_tool
 from engine.bundle.provider_reader import read_provider
@@ -249,6 +249,7 @@ class _Loading:
                 )
                 continue
             places[ident.name] = ident.location
+            _note_other_name(document, node, ident, "name" if what == "tool" else "id")
             made = self.files.attempt(document, lambda document=document, node=node, ident=ident: make(document, node, ident))  # type: ignore[misc]
             if made is not None:
                 found[ident.name] = made
@@ -300,6 +301,15 @@ def _raw_tool(document: Document, node: Node) -> Manifest | None:
         return None
     name = str(place.value)
     return Manifest(document, node, name, {}, document.at(place)) if valid_id(document, place, name) else None
+
+
+def _note_other_name(document: Document, node: Node, ident: _Ident, key: str) -> None:
+    """Note a spec's own id that is not what it is called by: mock answers, filters and results go by the one that counts."""
+    present = {name.value: value for name, value in node.value if isinstance(name, ScalarNode)} if isinstance(node, MappingNode) else {}
+    own = present.get(key)
+    if isinstance(own, ScalarNode) and own.value not in ("", ident.name):
+        counts = "metadata.name" if ident.reference else "its key"
+        document.problems.note(document.at(own), f"'{key}' is '{shown(own.value)}', and {counts} '{ident.name}' is what counts")
 
 
 def _with_warnings(bundle: Bundle, problems: Problems) -> Bundle:

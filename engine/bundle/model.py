@@ -323,7 +323,10 @@ class Tool:
 class ArenaSpec:
     """What the arena file says beyond the files it names.
 
-    `config_dir` is relative to the bundle's root; `run_timeout_s` is `defaults.run_timeout` in seconds. `judge_prompt` is judge_defaults.prompt: a prompt's id. `inference` names the provider of each kind of classifier, and the embedder. `programs` are those of `runtime.evals`, which evaluate; `runtime` names its other keys. `uses` holds, for every key of the arena file's spec that is there, its line: the place to name when a key is not supported.
+    `config_dir` is relative to the bundle's root; `run_timeout_s` is `defaults.run_timeout` in seconds. `judge_prompt` is judge_defaults.prompt: a
+    prompt's id. `inference` names the provider of each kind of classifier, and the embedder. `programs` are those of `runtime.evals`, which evaluate;
+    `runtime` names its other keys. `uses` holds, for every key of the arena file's spec that is there, its line: the place to name when a key is not
+    supported.
     """
 
     name: str

@@ -15,6 +15,7 @@ from engine.bundle.compositions import Composition
 from engine.bundle.evaluations import EvalDef
 from engine.bundle.fields import Table, json_object, json_value, map_of, name, read_object, record, string, string_map, strings
 from engine.bundle.files import BundleFiles
+from engine.bundle.ignored import PACK_PROMPT
 from engine.bundle.model import NOTHING, Bundle, Location, PromptConfig, Tool
 from engine.bundle.problems import Problems, shown
 from engine.bundle.prompt_parts import Fragment
@@ -25,7 +26,7 @@ from engine.bundle.yamltree import Document
 
 _SHARED = ("version", "description", "system_template", "variables", "tool_policy", "parameters", "validators", "evals", "tested_models")
 _PROMPT = Table(
-    "a pack's prompt",
+    PACK_PROMPT,
     {
         "id": string,
         "name": string,

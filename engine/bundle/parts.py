@@ -1,7 +1,7 @@
 """Parts of messages in the one shape that conversations, checks and results.jsonl share, whoever wrote them.
 
 `{"type": "text", "text": …}`, or `{"type": "image" | "audio" | "video" | "document", "media": {…}}` with any of `mimeType, width, height, durationS,
-sizeBytes, filePath, url, data, caption, detail`; what is not known is left out. Owns that shape. Must not open media.
+sizeBytes, bitRate, channels, fps, filePath, url, data, caption, detail`; what is not known is left out. Owns that shape. Must not open media.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,16 @@ _RECORDED_KEYS = {
     "duration": "durationS",
     "size_bytes": "sizeBytes",
 }
-_MOCK_KEYS = {"width": "width", "height": "height", "duration_seconds": "durationS", "duration": "durationS", "caption": "caption"}
+_MOCK_KEYS = {
+    "width": "width",
+    "height": "height",
+    "duration_seconds": "durationS",
+    "duration": "durationS",
+    "bit_rate": "bitRate",
+    "channels": "channels",
+    "fps": "fps",
+    "caption": "caption",
+}
 _MIME_TYPES = {
     "image": {"jpg": "image/jpeg"},
     "audio": {"mp3": "audio/mpeg", "m4a": "audio/mp4"},

@@ -29,7 +29,7 @@ from engine.bundle.fields import (
     strings,
     word,
 )
-from engine.bundle.ignored import PERSONA, PROMPT, STYLE, VARIABLE
+from engine.bundle.ignored import CLIENT, CONSENT, PERSONA, PROMPT, STYLE, VARIABLE
 from engine.bundle.model import Variable
 from engine.bundle.problems import nearest
 from engine.bundle.prompt_parts import Fragment, ModelOverride
@@ -120,8 +120,8 @@ def _exec(document: Document, node: Node, key: str) -> Any:
     return command(document, node, key)
 
 
-_CONSENT = Table("`consent`", {"required": boolean, "message": string, "decline_strategy": one_of("fallback", "error", "retry")})
-_CLIENT = Table("`client`", {"consent": checked(_CONSENT), "timeout_ms": integer(0), "categories": strings, "validate_output": boolean})
+_CONSENT = Table(CONSENT, {"required": boolean, "message": string, "decline_strategy": one_of("fallback", "error", "retry")})
+_CLIENT = Table(CLIENT, {"consent": checked(_CONSENT), "timeout_ms": integer(0), "categories": strings, "validate_output": boolean})
 TOOL_TABLE = Table(
     "a tool's spec",
     {

@@ -222,6 +222,9 @@ def mcp_server(document: Document, node: Node, key: str) -> Any:
     if len(ways) != 1:
         document.error(node, f"cannot read the MCP server '{values['name']}': it must have exactly one of command, url and source")
         return INVALID
+    for idle in {"command": ("headers",), "url": ("args", "env", "working_dir")}.get(ways[0], ()):
+        if idle in values:
+            document.problems.warning(document.at(node), f"'{idle}' of the MCP server '{values['name']}' has no effect: it has a {ways[0]}")
     transport = _transport(document, node, values, ways[0])
     directory = join(document.directory, values["working_dir"]) if "working_dir" in values else document.directory
     if transport is None or directory is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.bundle.judge_names import asking_of, judges_needed
 from engine.bundle.model import Bundle, Location, Scenario, Tool
-from engine.bundle.model_names import model_for, models_needed
+from engine.bundle.model_names import embedder_of, models_needed
 from engine.bundle.outside_names import programs_needed, servers_needed
 from engine.bundle.problems import MAX_REPORTED
 from engine.bundle.scenario_prompts import is_named, tool_patterns_of
@@ -66,6 +66,8 @@ def needs_of(bundle: Bundle, plan: "Plan") -> Iterator[Need]:
     yield from _embeddings(bundle, plan)
     for ident in plan.scenarios:
         subject = bundle.subject(ident)
+        kind = "scenario" if isinstance(subject, Scenario) else "eval"
+        yield from ((place, f"cannot run {kind} '{ident}': {what} not supported yet") for place, what in _arena_needs(bundle))
         if isinstance(subject, Scenario):
             yield from _scenario(bundle, subject)
     for ident in sorted(serving_of(bundle, plan.scenarios)):
@@ -89,7 +91,7 @@ def _embeddings(bundle: Bundle, plan: "Plan") -> Iterator[Need]:
     real = {cell.scenario for cell in plan.cells if plan.providers.get(cell.provider, {}).get("type") != "mock"}
     for scenario in (bundle.scenarios[ident] for ident in plan.scenarios if ident in real and ident in bundle.scenarios):
         policy = scenario.context_policy
-        if policy is not None and policy.strategy == "relevance" and not model_for(bundle, "embedder"):
+        if policy is not None and policy.strategy == "relevance" and not embedder_of(bundle, policy):
             yield policy.location, f"cannot run scenario '{scenario.id}': its strategy relevance needs a provider of role embedding"
 
 
@@ -111,13 +113,19 @@ def _scenario(bundle: Bundle, scenario: Scenario) -> Iterator[Need]:
             yield from _tool(who, tool)
 
 
-def _scenario_needs(bundle: Bundle, scenario: Scenario) -> Iterator[Need]:
+def _arena_needs(bundle: Bundle) -> Iterator[Need]:
+    """Yield what changes everything that an arena runs."""
     for key, what in _ARENA_KEYS.items():
         if key in bundle.arena.uses:
             yield bundle.arena.uses[key], what
-    yield from _outside_needs(bundle, scenario)
+    for key in bundle.arena.runtime:
+        yield bundle.arena.uses["runtime"], f"runtime.{key} is"
     if bundle.arena.state_store != "memory":
         yield bundle.arena.uses["state_store"], f"the state store '{bundle.arena.state_store}' is"
+
+
+def _scenario_needs(bundle: Bundle, scenario: Scenario) -> Iterator[Need]:
+    yield from _outside_needs(bundle, scenario)
     if scenario.duplex is not None:
         yield scenario.location, "duplex conversations are"
     if scenario.voice:
@@ -125,8 +133,6 @@ def _scenario_needs(bundle: Bundle, scenario: Scenario) -> Iterator[Need]:
 
 
 def _outside_needs(bundle: Bundle, scenario: Scenario) -> Iterator[Need]:
-    for key in bundle.arena.runtime:
-        yield bundle.arena.uses["runtime"], f"runtime.{key} is"
     for name, program in bundle.arena.programs.items():
         if program.sandbox is not None:
             yield program.location, f"a sandbox of the format (eval '{name}') is"

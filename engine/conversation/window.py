@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from engine.bundle.contexts import ContextPolicy
 from engine.bundle.model import Bundle
-from engine.bundle.model_names import model_for
+from engine.bundle.model_names import embedder_of
 from engine.conversation.asking import Line
 from engine.conversation.peers import Peers
 from engine.conversation.token_estimates import Estimate, estimate_for, message_tokens
@@ -148,7 +148,7 @@ _HINT = "raise token_budget, lower reserve_for_output, or choose another strateg
 
 def window_for(bundle: Bundle, policy: ContextPolicy, model: str) -> OpenWindow:
     """Return what opens a conversation's window. Likeness is measured by the bundle's embedding model; without one, by the words that are shared."""
-    name = model_for(bundle, "embedder") if policy.strategy == "relevance" else ""
+    name = embedder_of(bundle, policy) if policy.strategy == "relevance" else ""
     return lambda peers: Window(policy, model, peers.inference(name) if name else MockInference(None))
 
 

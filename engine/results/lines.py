@@ -21,6 +21,7 @@ def item_json(result: ItemResult, run: str) -> dict[str, Any]:
         "provider": item.provider,
         "trial": item.trial,
         "perturbation": item.perturbation,
+        **({"labels": dict(result.labels)} if result.labels else {}),
         "attempt": result.attempt,
         "verdict": result.verdict.value,
         "reused": result.reused,

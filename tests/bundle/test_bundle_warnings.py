@@ -135,7 +135,6 @@ def test_no_effect_is_a_warning(write: Write, changes: dict[str, str], warning: 
 @pytest.mark.parametrize(
     ("changes", "note"),
     [
-        pytest.param({S: scenario("  labels: {a: b}\n", CHECKED)}, f"{S}:6", id="labels"),
         pytest.param({S: scenario()}, f"{S}:2", id="a scenario without checks"),
         pytest.param({C: PROMPT + "  system_template: x\n  media: {enabled: true}\n"}, f"{C}:6", id="media of a prompt"),
         pytest.param({C: PROMPT + "  system_template: x\n  variables: [{name: a, validation: {}}]\n"}, f"{C}:6", id="validation of a variable"),
