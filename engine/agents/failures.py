@@ -36,7 +36,7 @@ _LOST: Final = _CLOSED[1006]
 _CODES: Final = (
     (re.compile(r"rate|429|too_many|throttl|overload|exhausted"), "rate_limit", True),
     (re.compile(r"quota|budget|billing"), "rate_limit", False),
-    (re.compile(r"unauth|forbidden|permission|denied|\b40[13]\b|token|credential"), "authentication", False),
+    (re.compile(r"auth|forbidden|permission|denied|\b40[13]\b|token|credential"), "authentication", False),
     (re.compile(r"time_?d?_?out|deadline|\b(?:408|504)\b"), "timeout", True),
     (re.compile(r"session"), "unavailable", True),
     (re.compile(r"invalid|bad_|malformed|not_found|unsupported|too_(?:large|big|long)|unknown|\b4\d\d\b"), "invalid_request", False),

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from engine.items import Usage
 from engine.providers.messages import ToolCall, json_text
+from engine.results.jsonl import encode
 
 MAX_FRAME_BYTES: Final = 4 << 20
 MAX_SESSION_CHARACTERS: Final = 256
@@ -122,7 +123,7 @@ def write_frame(frame: Frame, session: str) -> str:
             content["error"] = {"code": code, "message": message}
         case Connected():
             pass
-    return json.dumps(content, separators=(",", ":"))
+    return encode(content).decode()
 
 
 def _ending(frame: Done) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from engine.bundle.model import Bundle
+from engine.bundle.model import NOTHING, Bundle
 from engine.bundle.outside_names import reaches_outside
 from engine.bundle.registry_tools import with_registry_tools
 from engine.conversation.asking import Line
@@ -170,6 +170,7 @@ class ItemRunner:
             ended_at=self._clock.now(),
             attempt=attempt,
             duration_ms=(self._clock.monotonic() - started) * 1000,
+            labels=scenario.labels if (scenario := self._bundle.scenarios.get(item.scenario)) is not None else NOTHING,
             **outcome.result_fields(),
         )
 
@@ -197,8 +198,12 @@ class ItemRunner:
         async with begin_episode(self._outside()):
             yield self._session(item, bundle, transcript, hearing)
 
+    def hearing(self) -> Hearing:
+        """Return who answers the questions of one conversation."""
+        return Hearing(self._bench)
+
     async def _hold(self, item: Item, outcome: _Outcome) -> None:
-        hearing = outcome.hearing = Hearing(self._bench)
+        hearing = outcome.hearing = self.hearing()
         if item.scenario not in self._bundle.scenarios and item.scenario in self._bundle.evals:
             from engine.conversation.replaying import Rehearsal  # noqa: PLC0415 - only bundles with saved conversations pay for it
 

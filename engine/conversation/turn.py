@@ -4,6 +4,8 @@ A turn is a row of small stages over one session: say, ask, record, call, settle
 know of workflows, skills or memories it asks the session. Must not know checks: the conversation asks for them after the turn.
 """
 
+from typing import Final
+
 from engine.conversation.asking import ask
 from engine.conversation.interference import Interference
 from engine.conversation.script import ScriptTurn
@@ -13,6 +15,9 @@ from engine.providers.messages import Message
 from engine.providers.port import Request
 from engine.providers.port import Script as Place
 from engine.tools.toolbox import failure
+
+THREAD: Final = "turns"
+"""The line of talk that a conversation's turns are (`Request.thread`)."""
 
 
 class TurnTaker:
@@ -76,7 +81,7 @@ class TurnTaker:
             sampling=session.line.sampling,
             script=place,
             cache=session.script.cache,
-            thread="turns",
+            thread=THREAD,
         )
         return await ask(session.line, request, brief.guardrails, transcript, streaming=turn.streaming)
 
