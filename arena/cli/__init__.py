@@ -42,6 +42,7 @@ COMMANDS = {
     "mocks": "arena.cli.report",
     "project": "arena.cli.projects",
     "sync": "arena.cli.sync",
+    "agent": "arena.cli.agents",
     "hooks": "arena.cli.hooks",
     "doctor": "arena.cli.doctor",
     "backup": "arena.cli.backups",

@@ -75,7 +75,7 @@ def up(  # noqa: PLR0913 - one parameter an option
     """Start the local installation: git server, controllers, queue and workers."""
     configure_logging(log_level)
     arm(settings.crash_at())
-    if not _is_loopback(host):
+    if not is_loopback(host):
         print_warning(f"{host} can be reached from other machines, and the token crosses the network in the clear; put a TLS proxy before it")
     networks = tuple(network(text) for text in allow_network or ())
     granted = grants(allow_code, allow_code_network, allow_code_unconfined, allow_network)
@@ -91,7 +91,8 @@ def up(  # noqa: PLR0913 - one parameter an option
             runner.run(arena.run(lambda url: _welcome(url, directory)))
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine reaches a host."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
