@@ -60,6 +60,10 @@ class CredentialMissing(EngineError):
     """A provider's key is not where it should be; the message names the provider and the variable or the file, never a value. Nothing was run."""
 
 
+class PricesInvalid(EngineError):
+    """A file of prices cannot be read, or an entry of it is no price; the message names both."""
+
+
 class ToolsUnavailable(EngineError):
     """The tools of a server or an agent cannot be listed, so no conversation that may call them can be held; that is never a score.
 

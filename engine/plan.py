@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from engine.agents.notes import agent_notes
 from engine.bundle.evaluations import Evaluation
 from engine.bundle.mock_reader import load_mock_responses
 from engine.bundle.model import Bundle, Provider
@@ -26,7 +25,9 @@ from engine.errors import BundleInvalid, EngineVersionMismatch, MatrixTooLarge, 
 from engine.items import EVAL_PROVIDER, Item
 from engine.job_providers import JobProviders, ResolvedProvider, check_served, specs_of
 from engine.permissions import NO_PERMISSIONS, Permissions
+from engine.plan_notes import provider_notes
 from engine.provider_specs import mock_server, mock_subject
+from engine.providers.prices import Price, price_of
 from engine.selection import (
     Pool,
     Subject,
@@ -83,7 +84,7 @@ class PlanRequest:
 class WorkerOptions:
     """How workers treat the items; copied into the plan.
 
-    `permissions` are the operator's. `item_timeout_s` None takes the arena's `defaults.run_timeout`, or 600. `retry_backoff_s` is the first delay. `confidence` is 0 to 1.
+    `permissions` are the operator's, and so are `prices`, by model, where the packaged ones do not count. `item_timeout_s` None takes the arena's `defaults.run_timeout`, or 600. `retry_backoff_s` is the first delay. `confidence` is 0 to 1.
     """
 
     item_timeout_s: float | None = None
@@ -93,6 +94,7 @@ class WorkerOptions:
     image: str = ""
     confidence: float = 0.95
     permissions: Permissions = NO_PERMISSIONS
+    prices: Mapping[str, Price] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ class Plan:
     under the override the two differ (`engine.provider_specs`). In a spec, `additional_config.mock_config` is relative to the bundle's root (absolute only for a file that `arena eval` named outside it). `mocked` is the
     override that was asked for; the specs have it applied already. `trials` is the highest of any scenario. `warnings` are sentences. `tools` are a
     registry's, called instead of the bundle's of those names. `secrets` says where the variable of each key of a job's provider comes from, in words
-    of whoever starts workers: the name of a secret, and a key in it.
+    of whoever starts workers: the name of a secret, and a key in it. `prices` come before the packaged ones, so that a run costs the same wherever it is worked.
     """
 
     engine_version: str
@@ -134,6 +136,7 @@ class Plan:
     warnings: tuple[str, ...] = field(default=())
     tools: Mapping[str, RegistryTool] = field(default_factory=dict)
     secrets: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    prices: Mapping[str, Price] = field(default_factory=dict)
 
     @cached_property
     def items(self) -> tuple[Item, ...]:
@@ -195,6 +198,7 @@ class Plan:
             "warnings": list(self.warnings),
             "tools": {name: [tool.endpoint, tool.description] for name, tool in self.tools.items()},
             "secrets": {variable: list(place) for variable, place in self.secrets.items()},
+            "prices": {model: price.to_json() for model, price in self.prices.items()},
         }
 
     @classmethod
@@ -222,6 +226,7 @@ class Plan:
             warnings=tuple(content["warnings"]),
             tools={name: RegistryTool(*tool) for name, tool in content["tools"].items()},
             secrets={variable: (name, key) for variable, (name, key) in content["secrets"].items()},
+            prices={model: price_of(entry, f"model '{model}' of the plan") for model, entry in content["prices"].items()},
         )
 
 
@@ -293,7 +298,8 @@ def make_plan(bundle: Bundle, request: PlanRequest, options: WorkerOptions = Wor
         image=options.image,
         confidence=options.confidence,
         permissions=options.permissions,
-        warnings=(*idle_excludes(bundle, request.exclude), *warnings, *agent_notes(bundle, cells, tested, served)),
+        warnings=(*idle_excludes(bundle, request.exclude), *warnings, *provider_notes(bundle, cells, tested, served, options.prices)),
+        prices=options.prices,
         tools={name: tool for name, tool in request.tools.items() if name in bundle.tools},
     )
 
