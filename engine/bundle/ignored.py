@@ -13,6 +13,8 @@ TURN = "a turn"
 ASSERTION = "a check"
 TOOL_POLICY = "a tool policy"
 PROVIDER = "a provider's spec"
+STREAM_RETRY = "`stream_retry`"
+HTTP_TRANSPORT = "`http_transport`"
 PROMPT = "a prompt's spec"
 VALIDATOR = "a validator"
 VARIABLE = "a variable"
@@ -47,11 +49,11 @@ IGNORED: Mapping[tuple[str, str], str] = {
     (TURN, "seed"): _NEVER_READ,
     (TOOL_POLICY, "max_total_tool_calls"): _NEVER_READ,
     (TOOL_POLICY, "max_tool_calls_per_turn"): "max_rounds and max_cost_usd limit a turn's tool calls",
-    (PROVIDER, "headers"): "it is not sent with requests yet",
-    (PROVIDER, "rate_limit"): "it is not enforced yet; a Provider resource's rateLimit will be",
     (MCP_SERVER, "scope"): "every conversation has a session of its own",
     (VALIDATOR, "fail_on_violation"): "a guardrail rewrites the reply; a check (guardrail_triggered) can fail the run",
 }
+
+_WAITS = "how long a failed request waits follows from what the provider answers"
 
 NOTED: Mapping[tuple[str, str], str] = {
     (ARENA, "deploy"): "deployments are not part of a run",
@@ -86,7 +88,12 @@ NOTED: Mapping[tuple[str, str], str] = {
     },
     **{(AGENT_SKILL, key): "it documents the skill" for key in ("tags", "examples", "output_modes")},
     (PROVIDER, "pricing_correct_at"): "it documents the price",
-    (PROVIDER, "include_raw_output"): "raw provider replies are not kept yet",
+    **{(PROVIDER, key): "it is about live audio" for key in ("voice", "sample_rate", "audio_files")},
+    (STREAM_RETRY, "initial_delay"): _WAITS,
+    (STREAM_RETRY, "max_delay"): _WAITS,
+    (STREAM_RETRY, "retry_window"): "a stream is asked for again only while nothing of it was given out",
+    (STREAM_RETRY, "budget"): "`rate_limit` holds for every request, those that are made again included",
+    (HTTP_TRANSPORT, "max_idle_conns_per_host"): "idle connections are kept for idle_conn_timeout, however many there are",
     (PROMPT, "media"): "its limits are not enforced",
     (PROMPT, "parameters"): "it documents a compiled pack",
     (PROMPT, "template_engine"): "there is one template engine",

@@ -3,10 +3,11 @@
 Owns its table. Credentials never leave this module as values: a key written into the bundle is dropped from what a plan carries, with a warning.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from yaml.nodes import MappingNode, Node
+from yaml.nodes import MappingNode, Node, ScalarNode
 
 from engine.bundle.fields import (
     INVALID,
@@ -25,14 +26,16 @@ from engine.bundle.fields import (
     read_object,
     reads,
     record,
+    schema_of,
     string,
     string_map,
     strings,
 )
-from engine.bundle.ignored import PROVIDER
+from engine.bundle.ignored import HTTP_TRANSPORT, PROVIDER, STREAM_RETRY
 from engine.bundle.model import Pricing, RequestDefaults
 from engine.bundle.paths import join, resolve_inside
 from engine.bundle.problems import did_you_mean, nearest, shown
+from engine.bundle.provider_options import OF_LIVE_AUDIO, OPTIONS
 from engine.bundle.resources import find_resource
 from engine.bundle.yamltree import Document, entries, to_json
 
@@ -52,6 +55,11 @@ _OF_A_MOCK = frozenset(
 )
 """Keys that a mock reads, or of which is said elsewhere that they have no effect."""
 
+_OF_CONNECTION = frozenset(
+    ("host", "content-length", "content-type", "transfer-encoding", "connection", "accept-encoding", "expect", "te", "upgrade")
+)
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
 _OTHER_NAMES = {"anthropic": "claude", "google": "gemini", "azure": "openai", "bedrock": "claude", "vertex": "gemini"}
 
 
@@ -66,8 +74,20 @@ def _type(document: Document, node: Node, key: str) -> Any:
     return INVALID
 
 
+@reads(lambda: schema_of(string_map))
+def _headers(document: Document, node: Node, key: str) -> Any:
+    values = string_map(document, node, key)
+    if isinstance(node, MappingNode):
+        for header, (place, value) in entries(document, node).items():
+            if header.lower() in _OF_CONNECTION or not _TOKEN.fullmatch(header):
+                document.error(place, f"cannot send header '{shown(header)}': it is not a provider's to set", "leave it out")
+            elif isinstance(value, ScalarNode) and not value.value.isprintable():
+                document.error(value, f"cannot send header '{shown(header)}': its value holds line breaks or other control characters")
+    return values
+
+
 _RETRY = Table(
-    "`stream_retry`",
+    STREAM_RETRY,
     {
         "enabled": boolean,
         "max_attempts": integer(0),
@@ -96,7 +116,7 @@ _REPLAY = Table(
         "match": one_of("turn", "content"),
     },
 )
-_TRANSPORT = Table("`http_transport`", {"max_conns_per_host": integer(0), "max_idle_conns_per_host": integer(0), "idle_conn_timeout": duration})
+_TRANSPORT = Table(HTTP_TRANSPORT, {"max_conns_per_host": integer(0), "max_idle_conns_per_host": integer(0), "idle_conn_timeout": duration})
 
 PROVIDER_TABLE = Table(
     PROVIDER,
@@ -109,7 +129,7 @@ PROVIDER_TABLE = Table(
         "sample_rate": integer(1),
         "audio_files": list_of(string),
         "base_url": string,
-        "headers": string_map,
+        "headers": _headers,
         "rate_limit": checked(Table("`rate_limit`", {"rps": number, "burst": integer(0)})),
         "defaults": record(_DEFAULTS, RequestDefaults, located=False),
         "pricing": record(_PRICING, Pricing, located=False),
@@ -150,6 +170,8 @@ def read_provider(document: Document, node: Node, ident: str) -> dict[str, Any] 
         spec["additional_config"].pop(JOB_ANSWERS, None)
         if values["type"] == "mock":
             _check_mock_keys(document, keys)
+        elif values["type"] in OPTIONS:
+            _check_options(document, keys, values["type"])
         elif values["type"] == "replay":
             read_object(document, config[1], _REPLAY)
             _resolve_recording(document, keys, spec["additional_config"])
@@ -187,6 +209,18 @@ def _check_mock_keys(document: Document, keys: Mapping[str, tuple[Node, Node]]) 
             document.error(node, f"unknown key '{shown(key)}' in additional_config of a mock", did_you_mean(key, MOCK_KEYS))
         else:
             document.problems.warning(document.at(node), f"'{shown(key)}' of additional_config has no effect: the mock provider does not know it")
+
+
+def _check_options(document: Document, keys: Mapping[str, tuple[Node, Node]], kind: str) -> None:
+    known = OPTIONS[kind]
+    for key, (node, value) in keys.items():
+        if key in known:
+            known[key](document, value, key)
+        elif key in OF_LIVE_AUDIO:
+            document.problems.note(document.at(node), f"'{key}' of additional_config has no effect: it is about live audio")
+        elif key not in MOCK_KEYS:
+            hint = did_you_mean(key, known, otherwise="its keys are")
+            document.problems.warning(document.at(node), f"'{shown(key)}' of additional_config has no effect on type {kind}", hint)
 
 
 def _resolve_recording(document: Document, keys: Mapping[str, tuple[Node, Node]], config: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from engine.bundle.problems import MAX_REPORTED
 from engine.bundle.scenario_prompts import is_named, tool_patterns_of
 from engine.errors import CodeNotAllowed, FeatureNotSupported
 from engine.permissions import ALLOWING_CODE
+from engine.providers.specs import is_built, platform_of
 
 if TYPE_CHECKING:
     from engine.plan import Plan
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 Need = tuple[Location, str]
 """Where something is asked for, and what it is, as a sentence."""
 
-SUPPORTED_PROVIDERS = ("mock", "replay", "agent")
+_WITHOUT_VENDOR = ("mock", "replay", "agent")
+"""Types that no vendor's protocol stands behind."""
 
 _ARENA_KEYS: Mapping[str, str] = {
     "skills of its pack": "skills of a compiled pack are",
@@ -96,11 +98,13 @@ def _embeddings(bundle: Bundle, plan: "Plan") -> Iterator[Need]:
 
 
 def _provider(bundle: Bundle, ident: str, spec: Mapping[str, Any]) -> Iterator[Need]:
-    kind = str(spec.get("type", ""))
-    if kind not in SUPPORTED_PROVIDERS:
+    kind, platform = str(spec.get("type", "")), platform_of(spec)
+    if kind not in _WITHOUT_VENDOR and not is_built(spec):
         own = bundle.providers.get(ident)
         place = own.location if own else bundle.arena.location
-        yield place, f"cannot run with provider '{ident}': providers of type {kind} are not supported yet (--mock-provider replaces them)"
+        role = spec.get("role", "llm")
+        what = f"type {kind}{f' on {platform}' if platform else ''}{f' and role {role}' if role != 'llm' else ''}"
+        yield place, f"cannot run with provider '{ident}': providers of {what} are not supported yet (--mock-provider replaces them)"
 
 
 def _scenario(bundle: Bundle, scenario: Scenario) -> Iterator[Need]:
