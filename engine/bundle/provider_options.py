@@ -6,7 +6,7 @@ Owns that table, for the reader that warns of others; the services of engine.pro
 from collections.abc import Mapping
 from typing import Final
 
-from engine.bundle.fields import FieldReader, boolean, json_object, json_value, number, one_of, string
+from engine.bundle.fields import FieldReader, boolean, integer, json_object, json_value, number, one_of, string, strings
 
 _EVERY: Final[Mapping[str, FieldReader]] = {"stream": boolean, "extra_body": json_object}
 """Of every remote type: ask for streams even where a scenario does not; and keys of the vendor's own that go into each request as they are."""
@@ -21,6 +21,14 @@ OPTIONS: Final[Mapping[str, Mapping[str, FieldReader]]] = {
         "reasoning_effort": _EFFORTS,
         "deployment": string,
         "api_version": string,
+    },
+    "claude": {**_EVERY, "thinking_budget": integer(0), "effort": one_of("low", "medium", "high", "xhigh", "max")},
+    "gemini": {
+        **_EVERY,
+        "include_thoughts": boolean,
+        "thinking_budget": integer(-1),
+        "thinking_level": one_of("minimal", "low", "medium", "high", "MINIMAL", "LOW", "MEDIUM", "HIGH"),
+        "response_modalities": strings,
     },
     "ollama": {**_EVERY, "keep_alive": json_value, "reasoning_effort": _EFFORTS},
     "vllm": {

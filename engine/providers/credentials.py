@@ -24,7 +24,10 @@ _DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Variables of each type, the first one that is set wins."""
 
-_OF_PLATFORMS: Final[Mapping[str, tuple[str, ...]]] = {"azure": ("AZURE_OPENAI_API_KEY", "AZURE_API_KEY")}
+_OF_PLATFORMS: Final[Mapping[str, tuple[str, ...]]] = {
+    "azure": ("AZURE_OPENAI_API_KEY", "AZURE_API_KEY"),
+    "bedrock": ("AWS_BEARER_TOKEN_BEDROCK",),
+}
 """Variables that a platform's key may stand in; without one the platform signs."""
 
 _CLOSED: Final = tuple(map(Path, ("/proc", "/sys", "/dev", "/run/secrets/kubernetes.io", "/run/secrets/eks.amazonaws.com", "/run/secrets/azure")))
@@ -80,17 +83,28 @@ class Keys:
             raise problem
         return next((_checked(spec, f"variable {name}", found) for name in _looked_at(spec) if (found := self.environment.get(name, "").strip())), "")
 
+    def text_of_file(self, spec: Spec) -> str | None:
+        """Return what is in the file that a provider names, None when it names none: a cloud's proof is no single word.
+
+        Raises:
+            CredentialMissing: the file cannot be read, or is not for bundles to name.
+        """
+        file = (spec.get("credential") or {}).get("credential_file")
+        return self._text(spec, str(file)) if file else None
+
     def _read(self, spec: Spec, name: str) -> str:
+        return _checked(spec, f"file '{name}'", self._text(spec, name))
+
+    def _text(self, spec: Spec, name: str) -> str:
         where = f"file '{name}'"
         path = (self.root / Path(name).expanduser()).resolve()
         if any(path.is_relative_to(closed.resolve()) for closed in _CLOSED):
             raise _missing(spec, f"{where} is not for bundles to name", "mount the key elsewhere, or use credential_env")
         try:
             with path.open("rb") as opened:
-                content = opened.read(_MAX_FILE_BYTES).decode("ascii", "replace").strip()
+                return opened.read(_MAX_FILE_BYTES).decode("ascii", "replace").strip()
         except (OSError, ValueError) as error:
             raise _missing(spec, f"{where} cannot be read: {getattr(error, 'strerror', None) or type(error).__name__}") from None
-        return _checked(spec, where, content)
 
 
 def needed(spec: Spec) -> tuple[str, ...]:

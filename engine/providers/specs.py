@@ -20,6 +20,11 @@ Row = Callable[[Spec, "Keys"], "Service"]
 ROWS: Final[Mapping[tuple[str, str], str]] = {
     ("openai", ""): "openai_services:openai",
     ("openai", "azure"): "openai_services:azure",
+    ("claude", ""): "anthropic_services:claude",
+    ("claude", "bedrock"): "anthropic_services:claude_on_bedrock",
+    ("claude", "vertex"): "anthropic_services:claude_on_vertex",
+    ("gemini", ""): "gemini_services:gemini",
+    ("gemini", "vertex"): "gemini_services:gemini_on_vertex",
     ("ollama", ""): "openai_services:ollama",
     ("vllm", ""): "openai_services:vllm",
 }
