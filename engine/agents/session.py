@@ -66,6 +66,8 @@ class AgentSession:
             frame = await self._receive(deadline, "first frame")
         finally:
             deadline.end()
+        if isinstance(frame, Failed):
+            raise self._failures.of_frame(frame)
         if not isinstance(frame, Connected):
             raise self._failures.of_fault(f"its first frame is '{type(frame).__name__.lower()}', not 'connected'")
         self._ident = frame.session
@@ -102,7 +104,7 @@ class AgentSession:
 
     async def _turn(self, content: str, deadline: Deadline) -> AsyncGenerator[Chunk, None]:
         await self._hear_out(deadline)
-        self._check_silent()
+        await self._check_silent()
         self.is_fresh = False
         began = self._clock.monotonic()
         underway = self._unread = ReplyUnderway(began)
@@ -138,7 +140,8 @@ class AgentSession:
         """Listen while it is not the agent's turn to speak: what comes now must not be taken for the next reply."""
         self._ahead = asyncio.create_task(self._socket.receive())
 
-    def _check_silent(self) -> None:
+    async def _check_silent(self) -> None:
+        await asyncio.sleep(0)  # so that what has come already is heard
         if self._ahead is None or not self._ahead.done():
             return
         frame = self._read(self._ahead.result(), "between two turns")
