@@ -83,6 +83,8 @@ REPORT_ROWS = "ARENA_REPORT_ROWS"
 REPORT_OUT = "ARENA_REPORT_OUT"
 
 _OWN = "ARENA_"
+_OF_RUNS = ("ARENA_CREDENTIAL_", "ARENA_GIVEN")
+"""What each run's workers have of their own, and nobody inherits."""
 _PLAIN = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "VIRTUAL_ENV", "PYTHONPATH")
 """Variables that programs need to find their files and to write the time and the language of this machine."""
 
@@ -122,11 +124,11 @@ def replace_environment(variables: Mapping[str, str]) -> None:
 def worker_environment(names: Iterable[str] = ()) -> dict[str, str]:
     """Return what a worker process inherits of this environment: what programs need to run, what is Arena's own, and the variables of these `names`.
 
-    Nothing else: a bundle may name variables of its worker, for headers and programs, and whoever can push one is not always whose keys these are. Not
+    Nothing else, and no key of a run's providers: a bundle may name variables of its worker, for headers and programs, and whoever can push one is not always whose keys these are. Not
     our own address of the queue either: what a process was started with can be read for as long as it lives.
     """
     passed = {*_PLAIN, *names} - {REDIS_URL}
-    return {name: value for name, value in os.environ.items() if name in passed or name.startswith(_OWN)}
+    return {name: value for name, value in os.environ.items() if name in passed or (name.startswith(_OWN) and not name.startswith(_OF_RUNS))}
 
 
 def process_environment() -> Mapping[str, str]:

@@ -4,6 +4,7 @@ Whoever starts a worker writes them with `to_environment`, the worker reads them
 those are read by name where a provider needs one.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,10 @@ LEASE_SECONDS = "ARENA_LEASE_SECONDS"
 GRACE_SECONDS = "ARENA_GRACE_SECONDS"
 CRASH_AT = "ARENA_CRASH_AT"
 VERBOSE = "ARENA_VERBOSE"
+GIVEN = "ARENA_GIVEN"
+"""Holds, as JSON, variables that a process of this machine gets as data: nothing that reads its own environment, as the loader of programs, sees them."""
+CREDENTIAL = "ARENA_CREDENTIAL_"
+"""Begins the names of the variables that hold the keys of a job's providers."""
 
 _RENEWALS_A_LEASE = 3
 
@@ -106,6 +111,16 @@ def from_environment(environment: Mapping[str, str]) -> WorkerSettings:
         crash_at=environment.get(CRASH_AT, ""),
         verbose=environment.get(VERBOSE, "") == "true",
     )
+
+
+def packed(given: Mapping[str, str]) -> dict[str, str]:
+    """Return variables as data, for the environment of a process; `unpacked` finds them there."""
+    return {GIVEN: json.dumps(given)} if given else {}
+
+
+def unpacked(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment with the variables that it has as data; none of these takes the place of one of the process's own."""
+    return {**json.loads(environment.get(GIVEN) or "{}"), **{name: value for name, value in environment.items() if name != GIVEN}}
 
 
 def _required(environment: Mapping[str, str], name: str) -> str:

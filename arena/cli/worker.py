@@ -17,7 +17,7 @@ from engine.plan import Plan
 from engine.providers.connections import Connections
 from engine.queue.redis import RedisWorkQueue
 from engine.worker import Worker
-from engine.worker_settings import WorkerSettings, from_environment
+from engine.worker_settings import WorkerSettings, from_environment, unpacked
 from foundation.clock import SystemClock
 from foundation.crash import arm
 
@@ -57,7 +57,7 @@ async def _work(settings: WorkerSettings) -> int:
     queue = RedisWorkQueue(settings.redis_url, installation=settings.installation)
 
     def build(plan: Plan) -> ItemRunner:
-        return ItemRunner(load_bundle(settings.content, plan.arena_file), plan, clock, Connections(process_environment()))
+        return ItemRunner(load_bundle(settings.content, plan.arena_file), plan, clock, Connections(unpacked(process_environment())))
 
     working = Worker(queue, settings.run, build, settings.output, settings.options, clock)
     for number in (signal.SIGTERM, signal.SIGINT):

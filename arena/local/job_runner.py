@@ -17,12 +17,12 @@ from typing import Any
 import structlog
 
 from arena.local.processes import Processes, ProcessRecord
-from arena.local.worker_order import OrderRefused, SecretKey, WorkerOrder, read_order
+from arena.local.worker_order import OrderRefused, WorkerOrder, read_order
+from arena.local.worker_variables import NotThere, WorkerVariables
 from arena.settings import worker_environment
 from engine import worker_settings
 from engine.queue.urls import is_of_run
 from foundation.clock import Clock
-from reconcile.cluster.core_kinds import value_in
 from reconcile.cluster.port import JOB, SECRET, Cluster
 from reconcile.errors import ClusterError, Conflict, Gone, NotFound
 from reconcile.kinds.names import RUN_LABEL
@@ -163,9 +163,14 @@ class JobRunner:
     async def _start(self, job: dict[str, Any], order: WorkerOrder, record: ProcessRecord) -> ProcessRecord:
         metadata = job["metadata"]
         name = f"{metadata['name']}-{record.index}"
-        given = {**self._environment(order), **self._host.environment()}
+        variables = WorkerVariables(self._cluster, metadata["namespace"])
+        try:
+            given = {**self._with_paths(order, await variables.of(order)), **self._host.environment()}
+            own = await variables.text(SECRET, order.queue) if order.queue else ""
+        except NotThere as missing:  # whoever made the Job waits for it, or writes it anew
+            _log.info("worker_waits", job=metadata["name"], missing=str(missing))
+            return record
         if order.queue is not None:
-            own = await self._text_of(metadata["namespace"], order.queue)
             address, installation = given[worker_settings.REDIS_URL], given[worker_settings.INSTALLATION]
             if not is_of_run(own, address=address, installation=installation):  # whoever made the Job writes its Secret anew
                 _log.info("worker_waits_for_secret", job=metadata["name"], secret=order.queue.name)
@@ -179,17 +184,10 @@ class JobRunner:
         _log.info("worker_started", job=metadata["name"], index=record.index, pid=started.pid)
         return started
 
-    def _environment(self, order: WorkerOrder) -> dict[str, str]:
-        """Return the container's variables, with its mount points turned into paths of this machine."""
+    def _with_paths(self, order: WorkerOrder, variables: Mapping[str, str]) -> dict[str, str]:
+        """Return variables with the container's mount points turned into paths of this machine."""
         mounts = {mount.mount_path: str(self._host.content / mount.sub_path) for mount in order.container.volume_mounts}
-        return {entry.name: mounts.get(entry.value, entry.value) for entry in order.container.env if entry.value_from is None}
-
-    async def _text_of(self, namespace: str, secret: SecretKey) -> str:
-        """Return what a Secret holds under a key, read afresh for each process; "" when there is no such thing."""
-        try:
-            return value_in(await self._cluster.get(SECRET, namespace, secret.name), secret.key)
-        except NotFound:
-            return ""
+        return {name: mounts.get(value, value) for name, value in variables.items()}
 
     def _status(self, job: dict[str, Any], order: WorkerOrder, records: list[ProcessRecord]) -> dict[str, Any]:
         uid, limit = job["metadata"]["uid"], order.backoff_limit_per_index

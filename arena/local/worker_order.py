@@ -1,10 +1,11 @@
 """What a batch/v1 Job asks of this machine, read and checked before anything is started.
 
 Whoever holds the installation's token may write a Job, from another machine too if the server listens for those, so one that asks for more than a worker
-needs is refused: another program, a variable that could change what a program does, a path out of the content volume. The queue's address may come from
-a Secret, and nothing else may. Pure; starts nothing, and reads no Secret.
+needs is refused: another program, a path out of the content volume. A variable that could change what a program does is no variable of the process:
+those beside a worker's own are given to it as data. Pure; starts nothing, and reads no Secret.
 """
 
+import re
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Self
 
@@ -14,8 +15,8 @@ from pydantic.alias_generators import to_camel
 from engine import worker_settings
 
 MAX_PROCESSES = 1000
-VARIABLES = rf"(ARENA_[A-Z0-9_]+|LOG_LEVEL|{worker_settings.REDIS_URL})"
-"""The names that a Job may set; all else a worker has from this machine."""
+OWN_VARIABLES = re.compile(rf"ARENA_[A-Z0-9_]+|LOG_LEVEL|{worker_settings.REDIS_URL}")
+"""The names that a Job may set of the process itself; all else of its environment is this machine's."""
 
 
 class OrderRefused(Exception):
@@ -28,27 +29,50 @@ class _Part(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, strict=True)
 
 
-class SecretKey(_Part):
-    """One key of a Secret of the Job's namespace."""
+class Reference(_Part):
+    """A Secret or a ConfigMap of the Job's namespace, or one key of it."""
 
     name: str
-    key: str
+    key: str = ""
+    optional: bool | None = None
 
 
 class _Source(_Part):
-    secret_key_ref: SecretKey
+    secret_key_ref: Reference | None = None
+    config_map_key_ref: Reference | None = None
+
+    @model_validator(mode="after")
+    def _is_known(self) -> Self:
+        if (self.secret_key_ref is None) == (self.config_map_key_ref is None):
+            raise ValueError("a value comes from a key of a Secret or of a ConfigMap")
+        return self
 
 
-class _Variable(_Part):
-    name: Annotated[str, Field(pattern=rf"\A{VARIABLES}\z")]
+class Variable(_Part):
+    """A variable, with its value or where that is."""
+
+    name: Annotated[str, Field(pattern=r"\A[-._a-zA-Z][-._a-zA-Z0-9]*\z")]
     value: str = ""
     value_from: _Source | None = None
 
+    @property
+    def is_own(self) -> bool:
+        """Say whether it is one of the process itself."""
+        return OWN_VARIABLES.fullmatch(self.name) is not None
+
     @model_validator(mode="after")
-    def _keeps_secrets_apart(self) -> Self:
-        if (self.name == worker_settings.REDIS_URL) != (self.value_from is not None):
-            raise ValueError("the queue's address, and nothing else, comes from a secret")
+    def _keeps_the_address_secret(self) -> Self:
+        if self.name == worker_settings.REDIS_URL and (self.value_from is None or self.value_from.secret_key_ref is None):
+            raise ValueError("the queue's address comes from a secret")
         return self
+
+
+class VariablesFrom(_Part):
+    """A Secret or ConfigMap, all of whose keys are variables."""
+
+    prefix: str = ""
+    secret_ref: Reference | None = None
+    config_map_ref: Reference | None = None
 
 
 class _Mount(_Part):
@@ -65,7 +89,8 @@ class _Mount(_Part):
 
 class _Container(_Part):
     command: tuple[str, ...] = Field(strict=False)
-    env: tuple[_Variable, ...] = Field((), strict=False)
+    env: tuple[Variable, ...] = Field((), strict=False)
+    env_from: tuple[VariablesFrom, ...] = Field((), strict=False)
     volume_mounts: tuple[_Mount, ...] = Field((), strict=False)
 
 
@@ -91,9 +116,10 @@ class WorkerOrder(_Part):
         return self.template.spec.containers[0]
 
     @property
-    def queue(self) -> SecretKey | None:
+    def queue(self) -> Reference | None:
         """Return where the queue's address with the run's credentials is; None: the Job names no place."""
-        return next((variable.value_from.secret_key_ref for variable in self.container.env if variable.value_from), None)
+        sources = (variable.value_from for variable in self.container.env if variable.name == worker_settings.REDIS_URL)
+        return next((source.secret_key_ref for source in sources if source), None)
 
 
 def read_order(job: dict[str, Any], command: tuple[str, ...]) -> WorkerOrder:

@@ -1,5 +1,6 @@
 """AgentRuntime: a deployed agent that can stand where a model stands. A neighbour: another product may own the kind."""
 
+import re
 from typing import ClassVar, Final
 
 from pydantic import Field
@@ -9,6 +10,11 @@ from reconcile.kinds.wire import OpenModel, PathText, Resource, ShortText, Statu
 
 ENDPOINT_PATTERN: Final = r"^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9]([-A-Za-z0-9._]*[A-Za-z0-9])?)(:[0-9]{1,5})?$"
 DEFAULT_PORT: Final = 8080
+
+
+def with_port(endpoint: str) -> str:
+    """Return `host:port` of an endpoint whose port may be left out."""
+    return endpoint if re.search(r":[0-9]+$", endpoint) and not endpoint.endswith("]") else f"{endpoint}:{DEFAULT_PORT}"
 
 
 class AgentRuntimeSpec(OpenModel):

@@ -7,11 +7,13 @@ Source: survival.md, step 2.
 import asyncio
 import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 from engine import errors as engine_errors
 from engine.bundle import load_bundle
+from engine.bundle.registry_tools import with_registry_tools
 from engine.bundle.supported import check_supported
 from engine.plan import Plan, PlanRequest, WorkerOptions, digest_of, make_plan
 from foundation.crash import crash_point
@@ -25,12 +27,15 @@ from reconcile.kinds.admission import spec_problems
 from reconcile.kinds.not_supported import unsupported_fields
 from reconcile.kinds.problems import Problem
 from reconcile.kinds.reasons import EventReason, RunReason
+from reconcile.run.credentials import find_secrets
+from reconcile.run.job_creation import waiting_for_job
 from reconcile.run.mocking import mock_override
 from reconcile.run.ownership import Owner, claim, move_aside
 from reconcile.run.providers import resolve_providers
 from reconcile.run.scope import RunRefused, RunScope
+from reconcile.run.tool_registries import registry_tools
 from reconcile.run.workspace import find_workspace
-from reconcile.worker_job import OverridesRefused, check_overrides
+from reconcile.worker_job import OverridesRefused, check_overrides, idle_here
 
 SHOWN_WARNINGS = 10
 
@@ -64,11 +69,12 @@ async def check_template(run: RunScope) -> None:
 
 
 def _check_overrides(run: RunScope) -> None:
-    """Refuse overrides that clash with what is Arena's own in a worker pod, before anything starts."""
-    if run.pods is None:
+    """Refuse overrides that clash with what is Arena's own in a worker, before anything starts."""
+    overrides = run.template.workers.pod_overrides
+    if overrides is None:
         return
     try:
-        check_overrides(run.pods)
+        check_overrides(run.pods, overrides)
     except OverridesRefused as refused:
         raise RunRefused(RunReason.INVALID_SPEC, refused.message) from refused
 
@@ -77,9 +83,7 @@ async def check_references(run: RunScope) -> None:
     """Wait while the template names a Provider of another namespace; unlike a refused run, such a one can still be stopped."""
     problem = None if run.status.get("plan") else _problem(run)
     if problem is not None:
-        message = f"{problem.path}: {problem.message}"
-        run.scope.condition("JobCreated", "False", RunReason.JOB_CREATION_FAILED, message)
-        raise Waiting(RunReason.JOB_CREATION_FAILED, message)
+        raise waiting_for_job(run, f"{problem.path}: {problem.message}")
 
 
 def _problem(run: RunScope) -> Problem | None:
@@ -102,7 +106,7 @@ async def make_the_plan(run: RunScope) -> None:
     if pinned:
         run.plan = await _read(run, pinned["digest"])
         return
-    plan, warnings = await _plan(run)
+    plan, warnings, ignored = await _plan(run)
     crash_point("plan.made")
     with storage(f"write the plan of run '{run.name}'"):
         await claim_output(run)
@@ -121,6 +125,8 @@ async def make_the_plan(run: RunScope) -> None:
     run.plan = plan
     for warning in (*warnings, *plan.warnings)[:SHOWN_WARNINGS]:
         await run.scope.event("Warning", EventReason.BUNDLE_WARNING, warning)
+    for sentence in ignored[:SHOWN_WARNINGS]:
+        await run.scope.event("Warning", EventReason.FIELD_IGNORED, sentence)
 
 
 def plan_file(output: Path, digest: str) -> Path:
@@ -128,31 +134,55 @@ def plan_file(output: Path, digest: str) -> Path:
     return output / f"plan-{digest.removeprefix('sha256:')}.json"
 
 
-async def _plan(run: RunScope) -> tuple[Plan, Sequence[str]]:
-    source = run.status["source"]
+async def _plan(run: RunScope) -> tuple[Plan, Sequence[str], Sequence[str]]:
+    """Return the plan, what is to be said of the bundle, and what of fields that have no effect."""
     template = run.template
+    brought = await resolve_providers(run)
+    tools, ignored = await registry_tools(run)
     request = PlanRequest(
         arena_file=template.arena_file,
         trials=template.trials,
         include=tuple(template.scenarios.include) if template.scenarios else (),
         exclude=tuple(template.scenarios.exclude) if template.scenarios else (),
-        providers=await resolve_providers(run),
+        providers=brought.groups,
         mock=mock_override(run.annotations),
+        tools=tools,
     )
-    path = run.world.volume.snapshot(run.project, source["commit"])
+    path = run.world.volume.snapshot(run.project, run.status["source"]["commit"])
     try:
-        return await asyncio.to_thread(_plan_from_disk, path, request, _options(run))
+        plan, warnings = await asyncio.to_thread(_plan_from_disk, path, request, _options(run))
     except engine_errors.EngineError as error:
         reason = next((reason for kind, reason in _REASONS if isinstance(error, kind)), None)
         if reason is None:
             raise
         raise RunRefused(reason, error.message, hint=error.hint) from error
+    _check_files(run, plan)
+    secrets = await find_secrets(run, plan, brought.wishes)
+    return replace(plan, secrets=secrets), warnings, [*brought.warnings, *ignored, *_idle_overrides(run)]
+
+
+def _check_files(run: RunScope, plan: Plan) -> None:
+    """Refuse keys in files where workers are processes of this machine: they could be any file of whoever runs it."""
+    for ident, spec in (*plan.providers.items(), *plan.serving.items()):
+        if run.pods is None and (spec.get("credential") or {}).get("credential_file"):
+            raise RunRefused(
+                RunReason.NOT_SUPPORTED,
+                f"provider '{ident}' takes its key from a file, and workers here are processes of this machine, which has no files for them",
+                hint="let it name a Secret or a variable",
+            )
+
+
+def _idle_overrides(run: RunScope) -> list[str]:
+    overrides = run.template.workers.pod_overrides
+    fields = idle_here(overrides) if overrides is not None and run.pods is None else []
+    named = ", ".join(f"spec.workers.podOverrides.{name}" for name in fields)
+    return [f"workers here are processes of this machine, of which nothing is said by {named}"] if fields else []
 
 
 def _plan_from_disk(path: Path, request: PlanRequest, options: WorkerOptions) -> tuple[Plan, Sequence[str]]:
     bundle = load_bundle(path, request.arena_file)
     plan = make_plan(bundle, request, options)
-    check_supported(bundle, plan)
+    check_supported(with_registry_tools(bundle, plan.tools), plan)
     return plan, bundle.warnings
 
 

@@ -1,7 +1,7 @@
 """What every step of a run's reconciliation works with: the pass, the world, the run's own names, and how a step ends it all."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -114,8 +114,8 @@ class RunScope:
 
     @property
     def pods(self) -> ClusterPods | None:
-        """What this run's worker pods get, with its overrides; None where workers are processes of this machine."""
-        return replace(self.world.pods, overrides=self.template.workers.pod_overrides) if self.world.pods else None
+        """What worker pods get; None where workers are processes of this machine."""
+        return self.world.pods
 
     @property
     def job(self) -> str:

@@ -9,6 +9,7 @@ from foundation.crash import crash_point
 from reconcile.cluster.port import JOB, Object
 from reconcile.errors import AlreadyExists, Invalid, Waiting
 from reconcile.kinds.reasons import EventReason, RunReason
+from reconcile.run.credentials import check_secrets
 from reconcile.run.queue_access import keep_queue_open, open_queue
 from reconcile.run.scope import RunRefused, RunScope
 from reconcile.run.stopping import request_stop
@@ -68,13 +69,14 @@ async def _create(run: RunScope) -> None:
         asked = run.template.workers.replicas
         if run.world.max_workers and asked > run.world.max_workers:
             await run.scope.event("Normal", EventReason.WORKERS_REDUCED, f"{asked} workers were asked for, and {run.world.max_workers} may run here")
+    await check_secrets(run)
     queue = await open_queue(run)
     try:
         job = await run.cluster.create(worker_job(_spec(run, queue)))
     except AlreadyExists as error:
         raise Waiting(RunReason.JOB_CREATION_FAILED, error.message, RETRY) from error
     except Invalid as error:
-        if run.pods is None or run.pods.overrides is None:
+        if run.template.workers.pod_overrides is None:
             raise  # the fault is ours, not the spec's
         raise RunRefused(RunReason.INVALID_SPEC, f"spec.workers.podOverrides: {error.message}") from error
     crash_point("workers.created")
@@ -112,6 +114,8 @@ def _spec(run: RunScope, queue: SecretValue | None) -> WorkerSpec:
         ttl_s=run.template.ttl_seconds,
         queue=queue,
         pods=run.pods,
+        credentials={variable: SecretValue(*place) for variable, place in run.planned().secrets.items()},
+        overrides=run.template.workers.pod_overrides,
     )
 
 

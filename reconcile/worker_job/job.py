@@ -3,13 +3,15 @@
 Owns the names that every worker's container sees: mount points and environment. What runs it reads only the Job.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine import worker_settings
+from reconcile.kinds.job_pods import PodOverrides
 from reconcile.kinds.names import RUN_LABEL
 from reconcile.naming import MAX_LABEL, MAX_RUN_NAME, fit, label
-from reconcile.worker_job.overrides import lay_over
+from reconcile.worker_job.overrides import lay_over, lay_over_process
 from reconcile.worker_job.pods import CONTENT_VOLUME, ClusterPods, SecretValue, pod_environment, scratch_mount, scratch_volume, secret_variable
 from reconcile.worker_job.queue_secret import owner_reference, queue_secret_value
 
@@ -23,7 +25,8 @@ RETRIES_PER_WORKER = 3
 class WorkerSpec:
     """What the Job of one run needs to know. Paths are relative to the namespace's subtree of the content volume.
 
-    `queue` holds the queue server's address for this run; None: whoever starts the workers tells them.
+    `queue` holds the queue server's address for this run; None: whoever starts the workers tells them. `credentials` are the keys of the providers of
+    the run's plan, by the variable that holds each. `overrides` are what the job's author lays over the workers.
     `pods` is what a cluster's pods get beyond that; None where workers are processes of this machine.
     """
 
@@ -39,6 +42,8 @@ class WorkerSpec:
     ttl_s: int
     queue: SecretValue | None = None
     pods: ClusterPods | None = None
+    credentials: Mapping[str, SecretValue] = field(default_factory=dict)
+    overrides: PodOverrides | None = None
 
 
 _ANY = WorkerSpec(
@@ -68,13 +73,13 @@ def worker_job(spec: WorkerSpec) -> dict[str, Any]:
     Every worker of it pulls from the same queue; an index only gives a worker its name and its own count of failures.
 
     Raises:
-        OverridesRefused: the pods' overrides would replace something of Arena's, or reach what a worker may not.
+        OverridesRefused: the overrides would replace something of Arena's, or reach what a worker may not.
     """
     template = {"metadata": {"labels": _labels(spec)}, "spec": _pod(spec)}
     if spec.pods:
         _complete(template["spec"], spec.pods)
-        if spec.pods.overrides:
-            lay_over(template, spec.pods.overrides)
+    if spec.overrides:
+        (lay_over if spec.pods else lay_over_process)(template, spec.overrides)
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -96,13 +101,13 @@ def worker_job(spec: WorkerSpec) -> dict[str, Any]:
     }
 
 
-def check_overrides(pods: ClusterPods) -> None:
-    """Check the overrides of pods before there is a run to make a Job for: what is Arena's own has the same names in every worker pod.
+def check_overrides(pods: ClusterPods | None, overrides: PodOverrides) -> None:
+    """Check overrides before there is a run to make a Job for: what is Arena's own has the same names in every worker.
 
     Raises:
         OverridesRefused: as `worker_job` would.
     """
-    worker_job(replace(_ANY, pods=pods))
+    worker_job(replace(_ANY, pods=pods, overrides=overrides))
 
 
 def _labels(spec: WorkerSpec) -> dict[str, str]:
@@ -166,4 +171,5 @@ def _environment(spec: WorkerSpec) -> list[dict[str, Any]]:
     if spec.verbose:
         values |= {"LOG_LEVEL": "debug", worker_settings.VERBOSE: "true"}
     variables: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in values.items()]
-    return [*variables, *([secret_variable(worker_settings.REDIS_URL, spec.queue)] if spec.queue else [])]
+    secrets = {**({worker_settings.REDIS_URL: spec.queue} if spec.queue else {}), **spec.credentials}
+    return [*variables, *(secret_variable(name, secret) for name, secret in secrets.items())]

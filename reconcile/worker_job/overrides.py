@@ -15,6 +15,7 @@ OWN_VARIABLES: Final = "ARENA_"
 """Variables that begin so are Arena's, set or not."""
 VOLUME_SOURCES: Final = ("configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret")
 """Sources that the restricted pod security standard allows."""
+_SOURCES_HERE: Final = ("secretKeyRef", "configMapKeyRef")
 _JOB_LABELS: Final = ("batch.kubernetes.io/", "controller-uid", "job-name")
 _POD_FIELDS: Final = ("service_account_name", "node_selector", "tolerations", "priority_class_name", "image_pull_secrets")
 
@@ -31,7 +32,7 @@ def lay_over(template: dict[str, Any], overrides: PodOverrides) -> None:
     problems += _mount_problems(overrides, pod, container)
     if problems:
         raise OverridesRefused(problems)
-    metadata, said = template["metadata"], overrides.model_dump(mode="json", by_alias=True, exclude_none=True)
+    metadata, said = template["metadata"], _said(overrides)
     metadata["labels"] = {**overrides.labels, **metadata["labels"]}
     if annotations := {**metadata.get("annotations", {}), **overrides.annotations}:
         metadata["annotations"] = annotations
@@ -39,9 +40,41 @@ def lay_over(template: dict[str, Any], overrides: PodOverrides) -> None:
     pod |= {field: said[field] for field in fields if said.get(field)}
     pod["volumes"] += said["extraVolumes"]
     container["volumeMounts"] += said["extraVolumeMounts"]
+    _add_variables(container, said)
+
+
+def lay_over_process(template: dict[str, Any], overrides: PodOverrides) -> None:
+    """Change the template of a worker that is a process of this machine: of the overrides only variables say something of such a one.
+
+    Raises:
+        OverridesRefused: a variable is Arena's own, or its value is one that only a pod has.
+    """
+    (container,) = template["spec"]["containers"]
+    problems = [*_variable_problems(overrides, container), *_source_problems_here(overrides)]
+    if problems:
+        raise OverridesRefused(problems)
+    _add_variables(container, _said(overrides))
+
+
+def idle_here(overrides: PodOverrides) -> list[str]:
+    """Return the fields that are set and say nothing of a process of this machine."""
+    return [PodOverrides.model_fields[name].alias or name for name in ("labels", "annotations", *_POD_FIELDS) if getattr(overrides, name)]
+
+
+def _said(overrides: PodOverrides) -> dict[str, Any]:
+    return overrides.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _add_variables(container: dict[str, Any], said: dict[str, Any]) -> None:
     container["env"] += said["extraEnv"]
     if said["extraEnvFrom"]:
         container["envFrom"] = said["extraEnvFrom"]
+
+
+def _source_problems_here(overrides: PodOverrides) -> Iterator[str]:
+    for place, variable in enumerate(overrides.extra_env):
+        for source in (variable.value_from or {}).keys() - set(_SOURCES_HERE):
+            yield f"extraEnv[{place}]: '{source}' is known of pods alone; a process of this machine may have {' or '.join(_SOURCES_HERE)}"
 
 
 def _label_problems(overrides: PodOverrides) -> Iterator[str]:

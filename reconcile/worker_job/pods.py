@@ -1,4 +1,4 @@
-"""What a cluster's worker pods get beyond a worker process of this machine: credentials, a writable scratch.
+"""What a cluster's worker pods get beyond a worker process of this machine: a home, a writable scratch; and how a variable refers to a Secret.
 
 Owns the names of those volumes and variables. Must not know what an ArenaJob's author adds (`overrides`).
 """
@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from engine import worker_settings
-from reconcile.kinds.job_pods import PodOverrides
 
 CONTENT_VOLUME: Final = "content"
 SCRATCH_VOLUME: Final = "scratch"
 SCRATCH_MOUNT: Final = "/tmp"  # noqa: S108 - in the container, a directory of this pod alone
 SCRATCH_LIMIT: Final = "64Mi"
-CREDENTIAL: Final = "ARENA_CREDENTIAL_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,24 +26,20 @@ class SecretValue:
 class ClusterPods:
     """What the pods of one run's workers get on a Kubernetes cluster.
 
-    `claim` is the namespace's PersistentVolumeClaim of the content volume. Of `credentials`, one a provider entry, the n-th, from 0, is the variable
-    `ARENA_CREDENTIAL_<n>`. `backoff_by_index`: the server is Kubernetes 1.33 or newer and counts failures for each worker; an older one counts them
-    for all together.
+    `claim` is the namespace's PersistentVolumeClaim of the content volume. `backoff_by_index`: the server is Kubernetes 1.33 or newer and counts
+    failures for each worker; an older one counts them for all together.
     """
 
     installation: str
     claim: str
-    credentials: tuple[SecretValue, ...] = ()
-    overrides: PodOverrides | None = None
     backoff_by_index: bool = True
 
 
 def pod_environment(pods: ClusterPods) -> list[dict[str, Any]]:
-    """Return the variables, those that hold a secret by reference alone."""
+    """Return the variables that only a pod needs."""
     return [
         {"name": worker_settings.INSTALLATION, "value": pods.installation},
         {"name": "HOME", "value": SCRATCH_MOUNT},
-        *(secret_variable(f"{CREDENTIAL}{number}", secret) for number, secret in enumerate(pods.credentials)),
     ]
 
 

@@ -12,7 +12,7 @@ from reconcile.kinds.not_supported import TABLE, unsupported_fields
 from reconcile.kinds.schema import PRESERVE, schema_of
 
 JOB = {"sourceRef": {"name": "src"}}
-ENTRY = {"agentRef": {"name": "a"}}
+VOLUME = {"extraVolumes": [{"name": "v", "emptyDir": {}}]}
 PRINTED = """\
 ArenaProject spec.external.commitStatus
 ArenaProject spec.deploy.allowedRefs
@@ -20,10 +20,9 @@ ArenaJob spec.type (loadtest and datagen)
 ArenaJob spec.loadTest
 ArenaJob spec.dataGen
 ArenaJob spec.schedule.cron
-ArenaJob spec.providers.*.*.agentRef
-ArenaJob spec.toolRegistries
 ArenaJob spec.output
-ArenaJob spec.workers.podOverrides
+ArenaJob spec.workers.podOverrides.extraVolumes
+ArenaJob spec.workers.podOverrides.extraVolumeMounts
 ArenaJob spec.serviceGroup
 ArenaJob spec.sessionRecording (true)
 ArenaJob spec.baseline
@@ -52,17 +51,11 @@ def test_the_table() -> None:
         pytest.param("ArenaJob", {**JOB, "schedule": {"cron": ""}}, [], id="an empty cron is no schedule"),
         pytest.param("ArenaJob", {**JOB, "schedule": {"timezone": "Europe/Berlin"}}, [], id="a time zone alone is no schedule"),
         pytest.param("ArenaJob", {**JOB, "schedule": {"cron": "0 2 * * *"}}, ["spec.schedule.cron"], id="a schedule"),
-        pytest.param(
-            "ArenaJob",
-            {**JOB, "providers": {"default": [{"providerRef": {"name": "p"}}, ENTRY], "judge": {"main": ENTRY}}},
-            ["spec.providers.default[1].agentRef", "spec.providers.judge.main.agentRef"],
-            id="agents among providers, in a list and in a map",
-        ),
-        pytest.param("ArenaJob", {**JOB, "toolRegistries": []}, [], id="an empty list is not set"),
-        pytest.param("ArenaJob", {**JOB, "toolRegistries": [{"name": "t"}]}, ["spec.toolRegistries"], id="a tool registry"),
+        pytest.param("ArenaJob", {**JOB, "toolRegistries": [{"name": "t"}]}, [], id="a tool registry"),
         pytest.param("ArenaJob", {**JOB, "output": {"type": "pvc", "pvc": {"claimName": "c"}}}, ["spec.output"], id="an output"),
         pytest.param("ArenaJob", {**JOB, "workers": {"replicas": 4, "concurrency": 2}}, [], id="workers are supported"),
-        pytest.param("ArenaJob", {**JOB, "workers": {"podOverrides": {"labels": {"a": "b"}}}}, ["spec.workers.podOverrides"], id="pod overrides"),
+        pytest.param("ArenaJob", {**JOB, "workers": {"podOverrides": {"extraEnv": [{"name": "A"}], "extraVolumes": []}}}, [], id="variables"),
+        pytest.param("ArenaJob", {**JOB, "workers": {"podOverrides": VOLUME}}, ["spec.workers.podOverrides.extraVolumes"], id="a volume"),
         pytest.param("ArenaJob", {**JOB, "serviceGroup": "default"}, ["spec.serviceGroup"], id="a service group"),
         pytest.param("ArenaJob", {**JOB, "sessionRecording": False}, [], id="no session recording"),
         pytest.param("ArenaJob", {**JOB, "sessionRecording": True}, ["spec.sessionRecording"], id="session recording"),
@@ -92,8 +85,8 @@ def test_unsupported_fields(kind: str, spec: dict[str, Any], fields: list[str]) 
 
 @pytest.mark.parametrize(("kind", "wrap"), [("ArenaJob", lambda spec: spec), ("ArenaRun", lambda spec: {"template": spec})])
 def test_what_only_pods_can_have(kind: str, wrap: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Where workers are pods podOverrides are carried out, and nobody is warned of them."""
-    spec = wrap({**JOB, "workers": {"podOverrides": {"labels": {"a": "b"}}}})
+    """Where workers are pods all podOverrides are carried out, and nobody is warned of them."""
+    spec = wrap({**JOB, "workers": {"podOverrides": VOLUME}})
     assert unsupported_fields(kind, spec, in_cluster=True) == []
     assert unsupported_fields(kind, spec) != []
 
@@ -104,10 +97,10 @@ def test_a_cluster_warns_of_no_pod_overrides() -> None:
         "apiVersion": API_VERSION,
         "kind": "ArenaJob",
         "metadata": {"name": "x"},
-        "spec": {**JOB, "workers": {"podOverrides": {"labels": {"a": "b"}}}},
+        "spec": {**JOB, "workers": {"podOverrides": VOLUME}},
     }
     assert admit("ArenaJob", job, None, in_cluster=True).warnings == []
-    assert admit("ArenaJob", job, None).warnings == ["spec.workers.podOverrides is not supported yet (NotSupported)"]
+    assert admit("ArenaJob", job, None).warnings == ["spec.workers.podOverrides.extraVolumes is not supported yet (NotSupported)"]
 
 
 @pytest.mark.parametrize("kind", ["ArenaJob", "ArenaProject", "Workspace"])

@@ -13,7 +13,7 @@ from itertools import count
 
 from arena.local.spare import FLAG, follow_order
 
-TOLD = ("ARENA_STAND_IN", "GREETING", "ARENA_WORKER_NAME", "ARENA_OUTPUT_PATH", "REDIS_URL")
+TOLD = ("ARENA_STAND_IN", "GREETING", "ARENA_WORKER_NAME", "ARENA_OUTPUT_PATH", "REDIS_URL", "ARENA_CREDENTIAL_0", "ARENA_GIVEN")
 
 
 def work(environment: Mapping[str, str]) -> int:

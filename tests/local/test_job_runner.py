@@ -15,6 +15,7 @@ from arena.local.job_runner import FINALIZER, Host, JobRunner
 from arena.local.process_times import start_time
 from arena.local.processes import Processes, ProcessRecord
 from arena.local.spare import MAX_ORDER_BYTES, Command, Spare
+from engine.worker_settings import unpacked
 from foundation.clock import Clock, SystemClock
 from reconcile.cluster.port import JOB, SECRET, Listing
 from reconcile.cluster.sqlite import SqliteCluster
@@ -39,13 +40,14 @@ class Scene:
     async def job(
         self, word: str, *, name: str = "run-worker", workers: int = 1, backoff: int = 1, env: Sequence[object] = (), **spec: Any
     ) -> dict[str, Any]:
-        """Create a Job of stand-ins."""
+        """Create a Job of stand-ins. `envFrom` goes to the container, all else to the Job's spec."""
         container = {
             "name": "worker",
             "image": "none",
             "command": ["tests.local.stand_in"],
             "env": [{"name": "ARENA_STAND_IN", "value": word}, {"name": "ARENA_OUTPUT_PATH", "value": "/arena-output"}, *env],
             "volumeMounts": [{"name": "content", "mountPath": "/arena-output", "subPath": "team/runs/run"}],
+            "envFrom": spec.pop("envFrom", []),
         }
         return await self.cluster.create(
             {
@@ -207,10 +209,11 @@ def _spec(**container: Any) -> dict[str, Any]:
         pytest.param({}, "spec.template: field required", id="no template"),
         pytest.param(_spec(command=["http.server"]), "its command must be", id="another program"),
         pytest.param(_spec(command="arena"), "spec.template.spec.containers.0.command", id="a command that is no list"),
-        pytest.param(_spec(env=[{"name": "PYTHONPATH", "value": "."}]), "env.0.name", id="a variable that changes what Python runs"),
         pytest.param(_spec(env=[{"name": "ARENA_X\n", "value": ""}]), "env.0.name", id="a line break behind a name"),
         pytest.param(_spec(env=[{"name": "REDIS_URL", "value": "redis://theirs"}]), "comes from a secret", id="a queue of its own"),
-        pytest.param(_spec(env=[{"name": "ARENA_X", **_secret("any")}]), "comes from a secret", id="another variable from a Secret"),
+        pytest.param(
+            _spec(env=[{"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]), "a key of a secret", id="a fact of a pod"
+        ),
         pytest.param(_spec(volumeMounts=[{"mountPath": "/m", "subPath": "a/../../.."}]), "must stay inside the volume", id="a way out of the volume"),
         pytest.param(_spec(volumeMounts=[{"mountPath": "/m", "subPath": "/etc"}]), "must stay inside the volume", id="an absolute path"),
         pytest.param({**_spec(), "completions": 10**9}, "spec.completions", id="a billion processes"),
@@ -226,6 +229,44 @@ async def test_job_that_asks_for_more_than_a_worker_is_refused(scene: Scene, spe
     assert (condition["type"], condition["reason"]) == ("Failed", "NotRunnable")
     assert cause in condition["message"]
     assert scene.said("another") == []
+
+
+async def test_variables_of_a_job(scene: Scene) -> None:
+    """A key of a provider is a variable of the process; all else that a Job gives is data, so that nothing can change what a program does."""
+    await scene.cluster.create(
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys", "namespace": NS}, "stringData": {"a": "1", "b": "2"}}
+    )
+    await scene.cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": NS}, "data": {"region": "eu"}})
+    from_config = {"valueFrom": {"configMapKeyRef": {"name": "settings", "key": "region"}}}
+    absent = {"valueFrom": {"secretKeyRef": {"name": "absent", "key": "x", "optional": True}}}
+    await scene.job(
+        "0",
+        env=[
+            {"name": "ARENA_CREDENTIAL_0", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "a"}}},
+            {"name": "PYTHONPATH", "value": "/theirs"},
+            {"name": "REGION", **from_config},
+            {"name": "ABSENT", **absent},
+        ],
+        envFrom=[{"prefix": "TEAM_", "secretRef": {"name": "keys"}}, {"configMapRef": {"name": "absent", "optional": True}}],
+    )
+    await scene.ended()
+    (said,) = scene.said()
+    assert said["ARENA_CREDENTIAL_0"] == "1"
+    assert said.get("PYTHONPATH") != "/theirs"
+    given = {"TEAM_a": "1", "TEAM_b": "2", "PYTHONPATH": "/theirs", "REGION": "eu"}
+    assert {name: unpacked(said).get(name) for name in given} == given
+    assert "ABSENT" not in unpacked(said)
+
+
+async def test_a_process_waits_for_what_its_variables_refer_to(scene: Scene) -> None:
+    """Until a Secret is there nothing starts, and no failure counts; when it comes the process does."""
+    job = await scene.job("0", env=[{"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "late", "key": "a"}}}])
+    for _ in range(2):
+        await scene.runner.sync()
+    assert scene.processes.records(job["metadata"]["uid"]) == []
+    await scene.cluster.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "late", "namespace": NS}, "stringData": {"a": "1"}})
+    status = await scene.ended()
+    assert (status["succeeded"], status["failed"]) == (1, 0)
 
 
 async def test_failing_index_is_tried_up_to_its_limit(scene: Scene) -> None:

@@ -11,13 +11,13 @@ from tests.reconcile.conftest import NAMESPACE, World, condition
 @pytest.mark.parametrize(
     ("in_cluster", "named"),
     [
-        pytest.param(True, "spec.schedule.cron", id="pods have podOverrides"),
-        pytest.param(False, "spec.schedule.cron, spec.workers.podOverrides", id="processes have none"),
+        pytest.param(True, "spec.schedule.cron", id="pods have volumes"),
+        pytest.param(False, "spec.schedule.cron, spec.workers.podOverrides.extraVolumes", id="processes have none"),
     ],
 )
 async def test_pod_overrides_beside_a_schedule(world: World, *, in_cluster: bool, named: str) -> None:
     """A job whose schedule is not carried out yet names podOverrides only where they would have no effect."""
-    await world.job(schedule={"cron": "0 3 * * *"}, workers={"podOverrides": {"labels": {"team": "support"}}})
+    await world.job(schedule={"cron": "0 3 * * *"}, workers={"podOverrides": {"extraVolumes": [{"name": "v", "emptyDir": {}}]}})
     reconciler = JobReconciler(world.repositories, world.volume, in_cluster=in_cluster)
     await Controller(world.cluster, reconciler, clock=world.clock).pass_over(ObjectKey(NAMESPACE, "eval"))
     ready = condition(await world.get(ARENA_JOB, "eval"))

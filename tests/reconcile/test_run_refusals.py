@@ -48,7 +48,7 @@ def without(name: str) -> Mapping[str, str]:
             "gpt",
             id="a scenario that names an unknown provider",
         ),
-        pytest.param(edited("provider.yaml", "type: mock", "type: openai"), {}, "NotSupported", "openai", id="a provider type that is not built"),
+        pytest.param(edited("provider.yaml", "type: mock", "type: imagen"), {}, "NotSupported", "imagen", id="a provider type that is not built"),
         pytest.param(
             BUNDLE,
             {"providers": {"default": [{"providerRef": {"name": "absent"}}]}},
@@ -175,11 +175,10 @@ async def test_a_providers_answers_come_from_its_config_map(world: World) -> Non
 @pytest.mark.parametrize(
     ("spec", "reason", "message"),
     [
-        pytest.param({"type": "mock", "headers": {"x": "y"}}, "NotSupported", "spec.headers", id="a field without effect on a mock"),
         pytest.param(
             {"type": "mock", "mock": {"configMap": {"name": "absent", "key": "k"}}}, "ProviderNotFound", "absent", id="answers that do not exist"
         ),
-        pytest.param({"type": "openai", "model": "m"}, "NotSupported", "openai", id="a type that is not built"),
+        pytest.param({"type": "imagen", "role": "image", "model": "m"}, "NotSupported", "imagen", id="a type that is not built"),
     ],
 )
 async def test_providers_refused(world: World, spec: Mapping[str, Any], reason: str, message: str) -> None:

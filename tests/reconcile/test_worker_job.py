@@ -13,7 +13,7 @@ from engine.worker_settings import WorkerSettings
 from reconcile.kinds.job_pods import PodOverrides
 from reconcile.kinds.names import RUN_LABEL
 from reconcile.worker_job import OverridesRefused, worker_job
-from tests.reconcile.worker_job_cases import CASES, CLUSTER, EVERYTHING, GOLDENS, LOCAL, PODS, golden
+from tests.reconcile.worker_job_cases import CASES, CLUSTER, EVERYTHING, GOLDENS, LOCAL, golden
 
 NAMES = st.from_regex(r"\A[a-z0-9]([-a-z0-9.]{0,250}[a-z0-9])?\Z")
 VARIABLES = st.one_of(
@@ -28,7 +28,7 @@ VOLUMES = st.sampled_from(["content", "scratch", "vault", "other"])
 def overridden(**fields: Any) -> dict[str, Any]:
     """Return the pod template of a Job with overrides, as on the wire."""
     overrides = PodOverrides.model_validate(fields)
-    template: dict[str, Any] = worker_job(replace(CLUSTER, pods=replace(PODS, overrides=overrides)))["spec"]["template"]
+    template: dict[str, Any] = worker_job(replace(CLUSTER, overrides=overrides))["spec"]["template"]
     return template
 
 
@@ -43,7 +43,7 @@ def test_no_golden_is_left_over() -> None:
     assert {path.stem for path in GOLDENS.iterdir()} == set(CASES)
 
 
-@pytest.mark.parametrize("name", ["local", "local-shared-queue", "local-verbose"])
+@pytest.mark.parametrize("name", ["local", "local-shared-queue", "local-verbose", "local-credentials"])
 def test_the_local_job_runner_takes_a_local_job(name: str) -> None:
     """What the control plane writes in local mode is what the job runner of this machine accepts."""
     order = read_order(golden(name), ("arena", "worker"))

@@ -119,6 +119,31 @@ async def test_overrides_that_clash_start_nothing(podded: World) -> None:
 
 
 async def test_overrides_on_one_machine(world: World) -> None:
-    """Where workers are processes podOverrides are not supported, and the run says so."""
-    run = await started(world, workers={"podOverrides": {"nodeSelector": {"pool": "batch"}}})
-    assert condition(run)["reason"] == "NotSupported"
+    """Where workers are processes they get the variables of podOverrides, and the run says of the other fields that nothing comes of them."""
+    await started(world, workers={"podOverrides": {"nodeSelector": {"pool": "batch"}, "extraEnv": [{"name": "TEAM", "value": "support"}]}})
+    (job,) = await world.worker_jobs()
+    pod = job["spec"]["template"]["spec"]
+    assert ({"name": "TEAM", "value": "support"} in pod["containers"][0]["env"], "nodeSelector" in pod) == (True, False)
+    (ignored,) = await world.events("FieldIgnored")
+    assert "spec.workers.podOverrides.nodeSelector" in ignored
+
+
+@pytest.mark.parametrize(
+    ("overrides", "reason", "message"),
+    [
+        pytest.param({"extraVolumes": [{"name": "v", "emptyDir": {}}]}, "NotSupported", "podOverrides.extraVolumes", id="volumes"),
+        pytest.param(
+            {"extraEnv": [{"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]},
+            "InvalidSpec",
+            "extraEnv[0]: 'fieldRef' is known of pods alone",
+            id="a fact of a pod",
+        ),
+        pytest.param({"extraEnv": [{"name": "REDIS_URL"}]}, "InvalidSpec", "variable 'REDIS_URL' is Arena's own", id="a variable of ours"),
+    ],
+)
+async def test_what_only_pods_have_starts_nothing_on_one_machine(world: World, overrides: Mapping[str, Any], reason: str, message: str) -> None:
+    """A process of this machine has no volumes and no node, so a run that needs them fails by name before anything starts."""
+    run = await started(world, workers={"podOverrides": overrides})
+    assert (run["status"]["phase"], condition(run)["reason"]) == ("Failed", reason)
+    assert message in condition(run)["message"]
+    assert await world.worker_jobs() == []

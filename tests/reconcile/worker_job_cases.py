@@ -52,17 +52,25 @@ EVERYTHING: Mapping[str, Any] = {
         {"name": "roots", "mountPath": "/etc/ssl/team.pem", "subPath": "ca.pem", "readOnly": True},
     ],
 }
+KEYS = {"ARENA_CREDENTIAL_0": SecretValue("openai", "OPENAI_API_KEY"), "ARENA_CREDENTIAL_2": SecretValue("judge", "api-key")}
+VARIABLES: Mapping[str, Any] = {
+    "extraEnv": [
+        {"name": "TEAM", "value": "support"},
+        {"name": "OPENAI_API_KEY", "valueFrom": {"secretKeyRef": {"name": "openai", "key": "api-key"}}},
+        {"name": "REGION", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "region", "optional": True}}},
+    ],
+    "extraEnvFrom": [{"prefix": "TEAM_", "secretRef": {"name": "team", "optional": True}}, {"configMapRef": {"name": "settings"}}],
+}
 CASES: Mapping[str, WorkerSpec] = {
     "local": LOCAL,
     "local-shared-queue": replace(LOCAL, queue=None),
     "local-verbose": replace(LOCAL, verbose=True),
     "cluster": CLUSTER,
     "cluster-before-1.33": replace(CLUSTER, pods=replace(PODS, backoff_by_index=False)),
-    "cluster-credentials": replace(
-        CLUSTER, pods=replace(PODS, credentials=(SecretValue("openai", "OPENAI_API_KEY"), SecretValue("judge", "api-key")))
-    ),
+    "cluster-credentials": replace(CLUSTER, credentials=KEYS),
     "cluster-long-name": replace(CLUSTER, run="a-run.written.by-hand." + "with-a-very-long-name-" * 3 + "x", workers=1000),
-    "cluster-overrides": replace(CLUSTER, pods=replace(PODS, overrides=PodOverrides.model_validate(EVERYTHING))),
+    "cluster-overrides": replace(CLUSTER, overrides=PodOverrides.model_validate(EVERYTHING)),
+    "local-credentials": replace(LOCAL, credentials=KEYS, overrides=PodOverrides.model_validate(VARIABLES)),
 }
 
 
