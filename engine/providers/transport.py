@@ -228,7 +228,7 @@ def _judged(error: Exception, words: str) -> tuple[str, bool, str]:
     if isinstance(error, aiohttp.ClientPayloadError):
         return "unavailable", True, "its answer broke off"
     if isinstance(error, aiohttp.ClientResponseError):
-        return "protocol", True, f"its answer is no HTTP: {words}"
+        return "protocol", True, f"its answer is no HTTP: {words.partition(': ')[0]}"
     if isinstance(error, ValueError):
         return "invalid_request", False, words
     return "unavailable", True, words
