@@ -21,6 +21,7 @@ OPTIONS: Final[Mapping[str, Mapping[str, FieldReader]]] = {
         "reasoning_effort": _EFFORTS,
         "deployment": string,
         "api_version": string,
+        "dimensions": integer(1),
     },
     "claude": {**_EVERY, "thinking_budget": integer(0), "effort": one_of("low", "medium", "high", "xhigh", "max")},
     "gemini": {
@@ -29,8 +30,12 @@ OPTIONS: Final[Mapping[str, Mapping[str, FieldReader]]] = {
         "thinking_budget": integer(-1),
         "thinking_level": one_of("minimal", "low", "medium", "high", "MINIMAL", "LOW", "MEDIUM", "HIGH"),
         "response_modalities": strings,
+        "dimensions": integer(1),
+        "input_type": string,
     },
-    "ollama": {**_EVERY, "keep_alive": json_value, "reasoning_effort": _EFFORTS},
+    "ollama": {**_EVERY, "keep_alive": json_value, "reasoning_effort": _EFFORTS, "dimensions": integer(1)},
+    "voyageai": {"extra_body": json_object, "dimensions": integer(1), "input_type": string},
+    "huggingface": {"extra_body": json_object},
     "vllm": {
         **_EVERY,
         "parallel_tool_calls": boolean,

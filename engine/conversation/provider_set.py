@@ -12,7 +12,7 @@ from engine.bundle.mock_responses import MockResponses
 from engine.bundle.model import Bundle, RequestDefaults
 from engine.bundle.provider_reader import RECORDING_KEYS
 from engine.bundle.supported import serving_of
-from engine.errors import BundleInvalid, FeatureNotSupported, ProviderNotFound
+from engine.errors import BundleInvalid, ProviderNotFound
 from engine.plan import Plan
 from engine.providers.connections import NO_CONNECTIONS, Connections
 from engine.providers.credentials import Keys, check
@@ -55,6 +55,7 @@ class ProviderSet:
         self._subjects = {name: self._entry(name, spec) for name, spec in plan.providers.items()}
         self._serving: dict[str, Provider] = {}
         self._judges: dict[tuple[str, str], Entry] = {}
+        self._inferences: dict[tuple[str, str], Inference] = {}
 
     def get(self, name: str) -> Entry:
         """Return a provider that is tested, and how it samples.
@@ -89,14 +90,12 @@ class ProviderSet:
         """
         found = self._judges.get((name, model))
         if found is None:
-            spec = self._serving_spec(name)
-            if model and model != spec.get("model"):
-                spec = {key: value for key, value in spec.items() if key != "pricing"} | {"model": model}
+            spec = _with_model(self._serving_spec(name), model)
             found = self._judges[name, model] = (self._build(name, spec), sampling(NO_DEFAULTS, spec, otherwise=JUDGING))
         return found
 
-    def inference(self, name: str) -> "Inference":
-        """Return what labels or embeds behind a provider of role inference or embedding.
+    def inference(self, name: str, model: str = "") -> "Inference":
+        """Return what labels or embeds behind a provider of role inference or embedding; `model` replaces that of a vendor's, and its price.
 
         Raises:
             As `serving`.
@@ -104,9 +103,14 @@ class ProviderSet:
         from engine.judging.inference import MockInference  # noqa: PLC0415 - only checks that ask a classifier need it
 
         spec = self._serving_spec(name)
-        if spec.get("type") != "mock":
-            raise _not_built(name, spec)
-        return MockInference((spec.get("additional_config") or {}).get("labels"))
+        if spec.get("type") == "mock":
+            return MockInference((spec.get("additional_config") or {}).get("labels"))
+        from engine.judging.remote_inference import RemoteInference  # noqa: PLC0415 - same
+
+        found = self._inferences.get((name, model))
+        if found is None:
+            found = self._inferences[name, model] = RemoteInference(self._remote(name, _with_model(spec, model)))
+        return found
 
     async def close(self) -> None:
         """Close every provider. Idempotent."""
@@ -182,9 +186,11 @@ class ProviderSet:
         return self._files[file]
 
 
-def _not_built(name: str, spec: Mapping[str, Any]) -> FeatureNotSupported:
-    kind = spec.get("type", "")
-    return FeatureNotSupported(f"cannot ask provider '{name}': type '{kind}' is not built yet", hint="use type mock, or the mock override")
+def _with_model(spec: Mapping[str, Any], model: str) -> Mapping[str, Any]:
+    """Return a spec with another model, which has another price; "" keeps its own."""
+    if not model or model == spec.get("model"):
+        return spec
+    return {key: value for key, value in spec.items() if key != "pricing"} | {"model": model}
 
 
 def sampling(arena: RequestDefaults, spec: Mapping[str, Any], *, otherwise: RequestDefaults = NO_DEFAULTS) -> Sampling:

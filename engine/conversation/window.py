@@ -16,7 +16,7 @@ from engine.conversation.peers import Peers
 from engine.conversation.token_estimates import Estimate, estimate_for, message_tokens
 from engine.conversation.transcript import Transcript
 from engine.errors import ContextExceeded
-from engine.judging.inference import Inference, MockInference
+from engine.judging.inference import Charge, Inference, MockInference
 from engine.providers.messages import Message
 from engine.providers.port import Request
 from engine.providers.port import Script as Place
@@ -74,7 +74,7 @@ class Window:
         if self.policy.strategy == "summarize":
             return await self._summarize(transcript, turns, sizes, room, (line, place, estimate))
         if self.policy.strategy == "relevance":
-            kept = await self._relevant(turns, sizes, room)
+            kept = await self._relevant(turns, sizes, room, transcript.count_call)
         else:
             kept = newest(sizes, room)
         return View([message for number in kept for message in turns[number]])
@@ -106,7 +106,7 @@ class Window:
         transcript.count_call(reply.usage, reply.cost_usd)
         return reply.text.strip()
 
-    async def _relevant(self, turns: list[list[Message]], sizes: list[int], room: int) -> list[int]:
+    async def _relevant(self, turns: list[list[Message]], sizes: list[int], room: int, charge: Charge) -> list[int]:
         """Return the newest turns that the policy keeps in any case, and of the others the most alike to the query that fit, in their order."""
         relevance = self.policy.relevance
         recent, messages = len(turns) - 1, len(turns[-1])
@@ -115,7 +115,7 @@ class Window:
             messages += len(turns[recent])
         kept = [number for number in newest(sizes, room) if number >= recent]
         left = room - sum(sizes[number] for number in kept)
-        likeness = await self._likeness(turns[: kept[0]], self._query(turns))
+        likeness = await self._likeness(turns[: kept[0]], self._query(turns), charge)
         for number in sorted(range(kept[0]), key=lambda number: (-likeness[number], -number)):
             alike = relevance.similarity_threshold is None or likeness[number] >= relevance.similarity_threshold
             if alike and sizes[number] <= left:
@@ -132,10 +132,10 @@ class Window:
             return "\n".join(messages[-relevance.last_n_count :])
         return turns[-1][0].content
 
-    async def _likeness(self, turns: list[list[Message]], query: str) -> list[float]:
+    async def _likeness(self, turns: list[list[Message]], query: str, charge: Charge) -> list[float]:
         texts = ["\n".join(message.content for message in turn if message.content) for turn in turns]
         new = [number for number in range(len(turns)) if number not in self._embeddings]
-        wanted, *found = await self.embedder.embed([query, *(texts[number] for number in new)])
+        wanted, *found = await self.embedder.embed([query, *(texts[number] for number in new)], charge)
         self._embeddings.update(zip(new, found, strict=True))
         return [_cosine(wanted, self._embeddings[number]) for number in range(len(turns))]
 

@@ -62,8 +62,8 @@ class Judges(Protocol):
         """Return a provider and how it samples; `model` replaces its own."""
         ...
 
-    def inference(self, name: str) -> Inference:
-        """Return what labels or embeds behind a provider of role inference or embedding."""
+    def inference(self, name: str, model: str = "") -> Inference:
+        """Return what labels or embeds behind a provider of role inference or embedding; `model` replaces its own."""
         ...
 
 
@@ -90,10 +90,10 @@ class Bench:
                 return await self._hear(question, ledger)
             case LabelQuestion():
                 name = model_for(self._bundle, f"{question.task}_classifier", question.classifier)
-                return await label_outcome(question, self._judges.inference(name)) if name else _nobody("classifier")
+                return await label_outcome(question, self._judges.inference(name, question.model), ledger.charge) if name else _nobody("classifier")
             case LikenessQuestion():
                 name = model_for(self._bundle, "embedder", question.embedder)
-                return await likeness_outcome(question, self._judges.inference(name)) if name else _nobody("embedding model")
+                return await likeness_outcome(question, self._judges.inference(name), ledger.charge) if name else _nobody("embedding model")
             case ServiceQuestion() | AgentQuestion() | ProgramQuestion() | ToolQuestion():
                 return await self._ask_outside(question)
 

@@ -7,20 +7,24 @@ score passes.
 import hashlib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from engine.checks.evidence import Outcome
 from engine.checks.questions import LabelQuestion, LikenessQuestion
+from engine.items import Usage
 
 MOCK_DIMENSIONS = 256
 _WORD = re.compile(r"\w+")
+
+Charge = Callable[[Usage | None, float | None], None]
+"""Counts what one call used and cost; None adds nothing."""
 
 
 class Inference(Protocol):
     """A model that labels or embeds; used by many items at once."""
 
-    async def labels(self, question: LabelQuestion) -> Mapping[str, float] | None:
+    async def labels(self, question: LabelQuestion, charge: Charge) -> Mapping[str, float] | None:
         """Return the score, 0 to 1, of every label the model knows, or None when this one cannot say (a mock without answers).
 
         Raises:
@@ -28,7 +32,7 @@ class Inference(Protocol):
         """
         ...
 
-    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+    async def embed(self, texts: Sequence[str], charge: Charge) -> list[list[float]]:
         """Return an embedding of each text, all of one length.
 
         Raises:
@@ -43,19 +47,20 @@ class MockInference:
     def __init__(self, labels: Mapping[str, float] | None) -> None:
         self._labels = labels
 
-    async def labels(self, question: LabelQuestion) -> Mapping[str, float] | None:
+    async def labels(self, question: LabelQuestion, charge: Charge) -> Mapping[str, float] | None:
         """Return the scripted labels."""
-        del question
+        del question, charge
         return self._labels
 
-    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+    async def embed(self, texts: Sequence[str], charge: Charge) -> list[list[float]]:
         """Return counts of hashed words."""
+        del charge
         return [_hashed(text) for text in texts]
 
 
-async def label_outcome(question: LabelQuestion, model: Inference) -> Outcome:
+async def label_outcome(question: LabelQuestion, model: Inference, charge: Charge) -> Outcome:
     """Ask for a label's score. A model that cannot say skips the check; one that does not know the label gives it 0 and says what it knows."""
-    found = await model.labels(question)
+    found = await model.labels(question, charge)
     if found is None:
         return Outcome(None, "the classifier is mocked and has no labels (additional_config.labels)", skipped=True)
     folded = {label.casefold(): score for label, score in found.items()}
@@ -66,16 +71,16 @@ async def label_outcome(question: LabelQuestion, model: Inference) -> Outcome:
     return Outcome(score, f"'{question.label}' scores {score:.4g}", value)
 
 
-async def likeness_outcome(question: LikenessQuestion, model: Inference) -> Outcome:
+async def likeness_outcome(question: LikenessQuestion, model: Inference, charge: Charge) -> Outcome:
     """Compare a text with a reference.
 
     Raises:
         ValueError: the reference is an embedding of another length than the model's.
     """
     if isinstance(question.reference, str):
-        mine, theirs = await model.embed((question.text, question.reference))
+        mine, theirs = await model.embed((question.text, question.reference), charge)
     else:
-        [mine], theirs = await model.embed((question.text,)), list(question.reference)
+        [mine], theirs = await model.embed((question.text,), charge), list(question.reference)
     if len(mine) != len(theirs):
         raise ValueError(f"the reference has {len(theirs)} numbers, the model's embeddings have {len(mine)}")
     found = cosine(mine, theirs)

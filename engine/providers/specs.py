@@ -33,6 +33,15 @@ ROWS: Final[Mapping[tuple[str, str], str]] = {
 The modules are imported when a provider is built, not before: most bundles need none.
 """
 
+SERVING_ROWS: Final[Mapping[tuple[str, str], str]] = {
+    ("embedding", "openai"): "inference_services:openai_embeddings",
+    ("embedding", "gemini"): "inference_services:gemini_embeddings",
+    ("embedding", "voyageai"): "inference_services:voyage_embeddings",
+    ("embedding", "ollama"): "inference_services:ollama_embeddings",
+    ("inference", "huggingface"): "inference_services:huggingface_labels",
+}
+"""The same for what serves checks, by role and type; all at their vendors' own."""
+
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
 _SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -44,7 +53,7 @@ def platform_of(spec: Spec) -> str:
 
 def is_built(spec: Spec) -> bool:
     """Say whether a model of this type, on its platform, can be talked to."""
-    return spec.get("role", "llm") == "llm" and (str(spec.get("type")), platform_of(spec)) in ROWS
+    return _row(spec) is not None
 
 
 def service_of(spec: Spec, keys: "Keys") -> "Service":
@@ -55,13 +64,20 @@ def service_of(spec: Spec, keys: "Keys") -> "Service":
         CredentialMissing: its key is not where it should be.
     """
     kind, platform = str(spec.get("type")), platform_of(spec)
-    row = ROWS.get((kind, platform))
+    row = _row(spec)
     if row is None:
         where = f" on {platform}" if platform else ""
         raise FeatureNotSupported(f"cannot ask provider '{spec.get('id', '')}': type {kind}{where} is not built", hint=f"types are: {_types()}")
     module, _, function = row.partition(":")
     make: Row = getattr(importlib.import_module(f"engine.providers.{module}"), function)
     return make(spec, keys)
+
+
+def _row(spec: Spec) -> str | None:
+    kind, platform, role = str(spec.get("type")), platform_of(spec), spec.get("role") or "llm"
+    if role == "llm":
+        return ROWS.get((kind, platform))
+    return None if platform else SERVING_ROWS.get((str(role), kind))
 
 
 def seconds_of(duration: Any, default: float) -> float:

@@ -45,10 +45,10 @@ A, C, S = "config.arena.yaml", "prompts/assistant.yaml", "scenarios/hello.yaml"
         pytest.param({S: scenario("  voice: v\n")}, f"{S}:2: {WHO}voices are not supported yet", id="voice"),
         pytest.param(
             {
-                A: ARENA + "  judges: [{name: j, provider: vendor}]\n  provider_specs: {vendor: {type: gemini}}\n",
+                A: ARENA + "  judges: [{name: j, provider: vendor}]\n  provider_specs: {vendor: {type: imagen}}\n",
                 C: PROMPT + "  validators: [{type: toxicity}]\n",
             },
-            f"{A}:8: cannot run with provider 'vendor': providers of type gemini are not supported yet (--mock-provider replaces them)",
+            f"{A}:8: cannot run with provider 'vendor': providers of type imagen are not supported yet (--mock-provider replaces them)",
             id="a judge by a vendor that is not built",
         ),
         pytest.param(

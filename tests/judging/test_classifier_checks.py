@@ -30,7 +30,7 @@ SOUND = {"type": "audio", "media": {"mimeType": "audio/wav"}}
 async def test_a_label_scores_what_the_classifier_says(label: str, score: float) -> None:
     """The score is that of the expected label, however it is written; an unknown one is 0 and says which there are."""
     question = labelled("text_toxicity", LABEL | {"expected_label": label}, SAID)
-    outcome = await label_outcome(question, MockInference({"good": 0.9, "Bad": 0.2}))
+    outcome = await label_outcome(question, MockInference({"good": 0.9, "Bad": 0.2}), Costs().charge)
     assert outcome.score == score
     assert outcome.value == {"label": label, "scores": {"good": 0.9, "Bad": 0.2}}
 
@@ -67,7 +67,7 @@ async def test_without_a_classifier_a_check_is_skipped(bench: Callable[..., Benc
     """A bundle without a provider of role inference skips such checks (and warns), as the format has it; so does a mock without labels."""
     question = labelled("text_toxicity", LABEL, SAID)
     assert (await bench().answer(question, costs)).skipped
-    assert (await label_outcome(question, MockInference(None))).skipped
+    assert (await label_outcome(question, MockInference(None), costs.charge)).skipped
 
 
 @pytest.mark.parametrize(
@@ -86,14 +86,14 @@ async def test_likeness(reference: str, least: float, score: float | None) -> No
     if score is not None:
         question = prepare_check("cosine_similarity", params)(held(Message("assistant", "Your order has shipped")))
         assert isinstance(question, LikenessQuestion)
-        assert (await likeness_outcome(question, MockInference(None))).score == pytest.approx(score)
+        assert (await likeness_outcome(question, MockInference(None), Costs().charge)).score == pytest.approx(score)
 
 
 async def test_an_embedding_of_another_length_is_an_error() -> None:
     """Embeddings of different models cannot be compared."""
     question = LikenessQuestion("a", (1.0, 0.0), 0.5)
     with pytest.raises(ValueError, match=f"the reference has 2 numbers, the model's embeddings have {MOCK_DIMENSIONS}"):
-        await likeness_outcome(question, MockInference(None))
+        await likeness_outcome(question, MockInference(None), Costs().charge)
 
 
 @given(st.lists(st.tuples(st.floats(-1e3, 1e3), st.floats(-1e3, 1e3)), min_size=1, max_size=20))
