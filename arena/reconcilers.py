@@ -2,6 +2,7 @@
 
 from reconcile.control_plane import Reconcilers
 from reconcile.job import JobReconciler
+from reconcile.neighbours import neighbour_reconcilers
 from reconcile.project import ProjectReconciler, ProjectWorld
 from reconcile.run import RunReconciler, RunWorld
 
@@ -12,4 +13,5 @@ def reconcilers_of(world: RunWorld, clone_url: str) -> Reconcilers:
         project=ProjectReconciler(ProjectWorld(world.repositories, world.snapshots, world.mirrors, clone_url)),
         job=JobReconciler(world.repositories, world.volume, in_cluster=world.pods is not None),
         run=RunReconciler(world),
+        neighbours=neighbour_reconcilers() if world.pods is None else (),
     )

@@ -23,11 +23,12 @@ WORKERS: Mapping[ResourceKind, int] = {ARENA_PROJECT: 16}
 
 @dataclass(frozen=True, slots=True)
 class Reconcilers:
-    """One reconciler a kind."""
+    """One reconciler a kind. `neighbours` are those of kinds that may be another product's: none where they are, or may be."""
 
     project: Reconciler
     job: Reconciler
     run: Reconciler
+    neighbours: tuple[Reconciler, ...] = ()
 
 
 class ControlPlane:
@@ -52,11 +53,11 @@ class ControlPlane:
                 cluster,
                 reconciler,
                 clock=clock,
-                owns=owns[reconciler.kind],
+                owns=owns.get(reconciler.kind, ()),
                 informers=self.informers,
                 options=replace(options, workers=WORKERS.get(reconciler.kind, options.workers)),
             )
-            for reconciler in (reconcilers.project, reconcilers.job, reconcilers.run)
+            for reconciler in (reconcilers.project, reconcilers.job, reconcilers.run, *reconcilers.neighbours)
         }
 
     async def run(self) -> None:

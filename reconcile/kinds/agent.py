@@ -10,6 +10,8 @@ from reconcile.kinds.wire import OpenModel, PathText, Resource, ShortText, Statu
 
 ENDPOINT_PATTERN: Final = r"^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9]([-A-Za-z0-9._]*[A-Za-z0-9])?)(:[0-9]{1,5})?$"
 DEFAULT_PORT: Final = 8080
+RUNNING: Final = "Running"
+"""The phase of an agent that can be talked to."""
 
 
 def with_port(endpoint: str) -> str:

@@ -279,6 +279,13 @@ class NeighbourReason(Reason):
     READY = ("Ready", "a local controller", "the object can be used", _NOTHING)
     CREDENTIAL_FOUND = ("CredentialFound", "the provider controller", "the Secret has the key", _NOTHING)
     CREDENTIAL_NOT_REQUIRED = ("CredentialNotRequired", "the provider controller", "the provider needs no credential", _NOTHING)
+    CREDENTIAL_OF_WORKERS = (
+        "CredentialOfWorkers",
+        "the provider controller",
+        "the key is in no Secret that the provider names, but in the environment of workers, which is looked at when a run starts",
+        "Nothing to do, or name a Secret in spec.credential.secretRef.",
+    )
+    PROVIDER_UNREADABLE = ("ProviderUnreadable", "the provider controller", "a field of the spec cannot be used", "Correct the field.")
     SECRET_NOT_FOUND = ("SecretNotFound", "the provider controller", "the Secret does not exist", "Create the Secret that the message names.")
     SECRET_KEY_NOT_FOUND = ("SecretKeyNotFound", "the provider controller", "the Secret lacks the key", "Add the key that the message names.")
     ENDPOINT_NOT_CHECKED = ("EndpointNotChecked", "the provider controller", "the endpoint has not been asked", _NOTHING)

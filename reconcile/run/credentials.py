@@ -11,8 +11,8 @@ from reconcile.cluster.core_kinds import value_in
 from reconcile.cluster.port import CONFIG_MAP, SECRET, Object, ResourceKind
 from reconcile.errors import NotFound
 from reconcile.kinds.job_pods import EnvVar
+from reconcile.provider_spec import SecretWish
 from reconcile.run.job_creation import waiting_for_job
-from reconcile.run.provider_spec import SecretWish
 from reconcile.run.scope import RunScope
 
 

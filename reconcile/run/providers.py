@@ -12,17 +12,16 @@ from engine.errors import BundleInvalid
 from engine.job_providers import ResolvedProvider
 from reconcile.cluster.port import AGENT_RUNTIME, CONFIG_MAP, PROVIDER, Object, ResourceKind
 from reconcile.errors import KindNotServed, NotFound
-from reconcile.kinds.agent import with_port
+from reconcile.kinds.agent import RUNNING, with_port
 from reconcile.kinds.job import ProviderEntry, provider_groups
 from reconcile.kinds.reasons import RunReason
+from reconcile.provider_spec import ProviderUnreadable, SecretWish, provider_spec
 from reconcile.run.mocking import mocked
-from reconcile.run.provider_spec import ProviderUnreadable, SecretWish, provider_spec
 from reconcile.run.scope import RunRefused, RunScope
 
 Groups = dict[str, tuple[ResolvedProvider, ...] | Mapping[str, ResolvedProvider]]
 
 _OF_THE_MOCKED = ("type", "model", "role", "capabilities")
-RUNNING = "Running"
 
 
 @dataclass(frozen=True, slots=True)

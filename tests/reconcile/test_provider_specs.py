@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from reconcile.kinds.provider import ProviderSpec as ProviderKind
-from reconcile.run.provider_spec import ProviderUnreadable, SecretWish, provider_spec
+from reconcile.provider_spec import ProviderUnreadable, SecretWish, provider_spec
 
 OPENAI: dict[str, Any] = {"type": "openai", "model": "gpt-5"}
 FIELDS = [
