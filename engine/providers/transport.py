@@ -55,17 +55,18 @@ class Answer:
 
 
 class Transport:
-    """The connections of a process, opened at first use. `find` resolves names, blocking."""
+    """The connections of a process, opened at first use. `find` resolves names, blocking; `max_body_bytes` bounds an answer."""
 
-    def __init__(self, find: Find = resolve) -> None:
+    def __init__(self, find: Find = resolve, *, max_body_bytes: int = MAX_BODY_BYTES) -> None:
         self._find = find
+        self._max_body_bytes = max_body_bytes
         self._pools: dict[Reach, Pool] = {}
 
     def pool(self, reach: Reach) -> "Pool":
         """Return the connections that everyone of the same reach shares."""
         found = self._pools.get(reach)
         if found is None:
-            found = self._pools[reach] = Pool(reach, self._find)
+            found = self._pools[reach] = Pool(reach, self._find, self._max_body_bytes)
         return found
 
     async def close(self) -> None:
@@ -78,8 +79,9 @@ class Transport:
 class Pool:
     """Connections of one reach."""
 
-    def __init__(self, reach: Reach, find: Find) -> None:
+    def __init__(self, reach: Reach, find: Find, max_body_bytes: int) -> None:
         self._reach = reach
+        self._max_body_bytes = max_body_bytes
         self._find = find
         self._session: aiohttp.ClientSession | None = None
 
@@ -109,7 +111,7 @@ class Pool:
         except BaseException:
             deadline.end()
             raise
-        return Stream(response, deadline, timeouts)
+        return Stream(response, deadline, timeouts.idle_s, self._max_body_bytes)
 
     def check(self, url: URL) -> None:
         """Refuse a URL that must not be reached whatever its name resolves to.
@@ -136,13 +138,13 @@ class Pool:
 class Stream:
     """An answer whose body is still to come. Use as a context manager: what is left unread closes the connection."""
 
-    __slots__ = ("_deadline", "_read_bytes", "_response", "_timeouts", "headers", "status")
+    __slots__ = ("_deadline", "_idle_s", "_left_bytes", "_response", "headers", "status")
 
-    def __init__(self, response: aiohttp.ClientResponse, deadline: "Deadline", timeouts: Timeouts) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, deadline: Deadline, idle_s: float, max_body_bytes: int) -> None:
         self._response = response
         self._deadline = deadline
-        self._timeouts = timeouts
-        self._read_bytes = 0
+        self._idle_s = idle_s
+        self._left_bytes = max_body_bytes
         self.status = response.status
         self.headers: Mapping[str, str] = response.headers
 
@@ -150,7 +152,7 @@ class Stream:
         """Read the body whole, within the request's time.
 
         Raises:
-            ProviderError: it broke off, took too long, or is longer than MAX_BODY_BYTES.
+            ProviderError: it broke off, took too long, or is too long.
         """
         pieces = []
         while piece := await self.read():
@@ -170,12 +172,9 @@ class Stream:
             piece = self._left_over()
             if not piece:
                 raise _failure(self._response.url, error) from None
-        self._read_bytes += len(piece)
-        if self._read_bytes > MAX_BODY_BYTES:
-            where = shown(self._response.url)
-            raise ProviderError(
-                f"cannot read the answer of '{where}': it is longer than {MAX_BODY_BYTES >> 20} MiB", kind="protocol", transient=False
-            )
+        self._left_bytes -= len(piece)
+        if self._left_bytes < 0:
+            raise ProviderError(f"cannot read the answer of '{shown(self._response.url)}': it is too long", kind="protocol", transient=False)
         return piece
 
     async def drain(self) -> None:
@@ -189,7 +188,7 @@ class Stream:
 
     def alive(self) -> None:
         """Say that an event came: from now on the next one has the idle time to come."""
-        self._deadline.move(self._timeouts.idle_s)
+        self._deadline.move(self._idle_s)
 
     def _left_over(self) -> bytes:
         """Take what came before the answer broke off: aiohttp keeps it to itself, and the protocol's last word may be in it."""

@@ -76,6 +76,14 @@ class VendorServer:
         self._scripts: list[Sequence[Step]] = []
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._arrived = asyncio.Event()
+
+    async def asked(self, times: int) -> None:
+        """Wait until so many requests have come, 20 s at most."""
+        async with asyncio.timeout(20):
+            while len(self.requests) < times:
+                self._arrived.clear()
+                await self._arrived.wait()
 
     @property
     def port(self) -> int:
@@ -129,6 +137,7 @@ class VendorServer:
         body = await reader.readexactly(int(headers.get("Content-Length", 0)))
         seen = Seen(method, path, headers, body, time.monotonic(), connection=number)
         self.requests.append(seen)
+        self._arrived.set()
         if self.answering is not None:
             answer = self.answering(seen)
             steps = await answer if isinstance(answer, Awaitable) else answer
