@@ -1,0 +1,5 @@
+"""Bundles written to disk for one test."""
+
+from tests.conversation.conftest import write
+
+__all__ = ["write"]
