@@ -185,7 +185,7 @@ def _drop_key(document: Document, node: Node, spec: dict[str, Any]) -> None:
     if isinstance(credential, dict) and credential.pop("api_key", None):
         place = document.at(entries(document, node)["credential"][0]) if isinstance(node, MappingNode) else document.at(node)
         document.problems.warning(
-            place, "a key in the bundle can be read by everyone who can read the repository, and is not used", "use credential_env"
+            place, "'api_key' in the bundle can be read by everyone who can read the repository, and is not used", "use credential_env"
         )
 
 

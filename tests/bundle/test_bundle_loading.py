@@ -172,7 +172,7 @@ def test_key_in_the_bundle_is_dropped(write: Write) -> None:
     spec = "kind: Provider\nmetadata: {name: mock}\nspec:\n  type: openai\n  credential: {api_key: sk-secret}\n"
     bundle = load_bundle(write({"providers/mock.yaml": spec}))
     assert "sk-secret" not in repr(bundle)
-    assert bundle.warnings == ("providers/mock.yaml:5: a key in the bundle can be read by everyone who can read the repository, and is not used",)
+    assert bundle.warnings == ("providers/mock.yaml:5: 'api_key' in the bundle can be read by everyone who can read the repository, and is not used",)
 
 
 def test_equal_files_give_equal_values(small: Path) -> None:
