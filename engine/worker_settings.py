@@ -21,6 +21,7 @@ CONTENT = "ARENA_CONTENT_PATH"
 OUTPUT = "ARENA_OUTPUT_PATH"
 WORKER_NAME = "ARENA_WORKER_NAME"
 CONCURRENCY = "ARENA_CONCURRENCY"
+WORKERS = "ARENA_WORKERS"
 LEASE_SECONDS = "ARENA_LEASE_SECONDS"
 GRACE_SECONDS = "ARENA_GRACE_SECONDS"
 CRASH_AT = "ARENA_CRASH_AT"
@@ -42,7 +43,7 @@ class WorkerSettings:
     """All that a worker process is told.
 
     `content` is the snapshot's directory, `output` the run's directory (None: no files). `concurrency` 0 takes the plan's. Leases are renewed
-    three times a lease time. `crash_at` arms a crash point, in tests. `verbose` asks for
+    three times a lease time. `workers` is how many work at the run, this one included: limits of a provider hold for all of them. `crash_at` arms a crash point, in tests. `verbose` asks for
     debug logging.
     """
 
@@ -54,6 +55,7 @@ class WorkerSettings:
     run_name: str = ""
     name: str = "worker"
     concurrency: int = 0
+    workers: int = 1
     lease_s: float = 30.0
     grace_s: float = 20.0
     crash_at: str = ""
@@ -82,6 +84,7 @@ class WorkerSettings:
             OUTPUT: str(self.output or ""),
             WORKER_NAME: self.name,
             CONCURRENCY: str(self.concurrency),
+            WORKERS: str(self.workers),
             LEASE_SECONDS: f"{self.lease_s:g}",
             GRACE_SECONDS: f"{self.grace_s:g}",
             CRASH_AT: self.crash_at,
@@ -106,6 +109,7 @@ def from_environment(environment: Mapping[str, str]) -> WorkerSettings:
         run_name=environment.get(RUN_NAME, ""),
         name=environment.get(WORKER_NAME) or environment.get("HOSTNAME") or "worker",
         concurrency=int(_number(environment, CONCURRENCY, 0, low=0, high=10_000)),
+        workers=int(_number(environment, WORKERS, 1, low=1, high=100_000)),
         lease_s=_number(environment, LEASE_SECONDS, 30.0, low=0.1, high=3600),
         grace_s=_number(environment, GRACE_SECONDS, 20.0, low=0, high=3600),
         crash_at=environment.get(CRASH_AT, ""),

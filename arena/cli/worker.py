@@ -57,7 +57,8 @@ async def _work(settings: WorkerSettings) -> int:
     queue = RedisWorkQueue(settings.redis_url, installation=settings.installation)
 
     def build(plan: Plan) -> ItemRunner:
-        return ItemRunner(load_bundle(settings.content, plan.arena_file), plan, clock, Connections(unpacked(process_environment())))
+        connections = Connections(unpacked(process_environment()), workers=settings.workers)
+        return ItemRunner(load_bundle(settings.content, plan.arena_file), plan, clock, connections)
 
     working = Worker(queue, settings.run, build, settings.output, settings.options, clock)
     for number in (signal.SIGTERM, signal.SIGINT):

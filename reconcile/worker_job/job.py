@@ -167,6 +167,7 @@ def _environment(spec: WorkerSpec) -> list[dict[str, Any]]:
         worker_settings.RUN_UID: spec.uid,
         worker_settings.CONTENT: SNAPSHOT_MOUNT,
         worker_settings.OUTPUT: OUTPUT_MOUNT,
+        worker_settings.WORKERS: str(spec.workers),
     }
     if spec.verbose:
         values |= {"LOG_LEVEL": "debug", worker_settings.VERBOSE: "true"}

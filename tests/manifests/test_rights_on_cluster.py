@@ -143,9 +143,14 @@ def mirrors() -> list[Mapping[str, Any]]:
 
 
 def with_a_provider() -> list[Mapping[str, Any]]:
-    """Return a run on a Provider of the namespace."""
-    template = {"sourceRef": {"name": "library"}, "providers": {"default": [{"providerRef": {"name": "model"}}]}}
+    """Return a run on a Provider and an AgentRuntime of the namespace, with the tools of a registry."""
+    entries = [{"providerRef": {"name": "model"}}, {"agentRef": {"name": "support"}}]
+    template = {"sourceRef": {"name": "library"}, "providers": {"default": entries}, "toolRegistries": [{"name": "tools"}]}
+    tool = {"name": "find", "description": "Find an order.", "inputSchema": {"type": "object"}}
+    handler = {"name": "finder", "type": "http", "tool": tool, "httpConfig": {"endpoint": "http://127.0.0.1:9/find"}}
     return [
         ours("Provider", "model", {"type": "mock"}),
+        ours("AgentRuntime", "support", {}),
+        ours("ToolRegistry", "tools", {"handlers": [handler]}),
         ours("ArenaRun", "provided", {"jobRef": {"name": "none"}, "template": template}),
     ]
