@@ -23,7 +23,6 @@ from engine.providers.retry_after import retry_after_s
 from engine.providers.sessions import OWN_ADDRESSES, AddressRefused, open_session, refused_host
 from foundation.addresses import AddressPolicy
 
-DEFAULT_PORT: Final = 8080
 PATH: Final = "/ws"
 CLOSE_S: Final = 2.0
 _MAX_WORDS_BYTES: Final = 2048
@@ -47,11 +46,11 @@ class AgentAddress:
             ValueError: the endpoint is no host:port.
         """
         parts = urlsplit(f"//{self.endpoint}")
-        if not parts.hostname or parts.netloc != self.endpoint or parts.username is not None:
+        if not parts.hostname or not parts.port or parts.netloc != self.endpoint or parts.username is not None:
             raise ValueError(f"'{self.endpoint}' is no host:port")
         query = urlencode({"agent": self.agent, "namespace": self.namespace})
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-        return URL(f"ws://{host}:{parts.port or DEFAULT_PORT}{PATH}?{query}", encoded=True)
+        return URL(f"ws://{host}:{parts.port}{PATH}?{query}", encoded=True)
 
 
 @dataclass(frozen=True, slots=True)

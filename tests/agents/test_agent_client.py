@@ -376,6 +376,7 @@ UNREACHED: dict[str, tuple[dict[str, Any], str, bool, str]] = {
     "nobody listens": ({"endpoint": "127.0.0.1:1"}, "unavailable", True, "no connection to 127.0.0.1:1"),
     "a metadata service": ({"endpoint": "169.254.169.254:80"}, "invalid_request", False, "may not be reached"),
     "no host": ({"endpoint": "http://x"}, "invalid_request", False, "no host:port"),
+    "no port": ({"endpoint": "x"}, "invalid_request", False, "no host:port"),
     "a path": ({"endpoint": "x:80/y"}, "invalid_request", False, "no host:port"),
     "a port that is none": ({"endpoint": "x:eighty"}, "invalid_request", False, "cannot ask agent"),
     "no endpoint": ({"endpoint": ""}, "unavailable", False, "it has no endpoint"),
