@@ -10,6 +10,7 @@ from typing import Any
 
 from reconcile.cluster.port import AGENT_RUNTIME, PROVIDER, SECRET, TOOL_REGISTRY, Object
 from tests.agents.scripted_agent import ScriptedAgent, chunk, done, serving
+from tests.agents.scripted_agent import Step as Say
 from tests.e2e.bundles import API, bundle
 from tests.providers.vendor_server import Seen, Step, VendorServer, answer, vendor_server
 
@@ -90,7 +91,7 @@ JOB: Mapping[str, Any] = {
 @asynccontextmanager
 async def cast() -> AsyncIterator[Cast]:
     """Let everybody be there until the block ends."""
-    turns = [[chunk(ANSWER), done()]] * 4
+    turns: list[list[Say]] = [[chunk(ANSWER), done()]] * 4
     async with vendor_server() as vendor, serving(ScriptedAgent(*turns).serve) as agent:
         there = Cast(vendor, agent)
         vendor.answering = there.answer
