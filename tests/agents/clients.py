@@ -1,8 +1,11 @@
 """A person's side of the agent protocol, frame by frame, and bundles served to it."""
 
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -105,6 +108,21 @@ def write_starter(root: Path) -> Path:
 def open_files() -> int:
     """Return how many files and sockets this process has open."""
     return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@contextmanager
+def serving_command(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run `arena agent serve` until the block ends; the block gets its process and the address it names."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ARENA_")}
+    command = [sys.executable, "-m", "arena", "agent", "serve", *options, "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        try:
+            line = process.stdout.readline()
+            assert line, process.stderr and process.stderr.read()
+            yield process, next(word for word in line.split() if word.startswith("ws://"))
+        finally:
+            process.kill()
 
 
 class PlainAgent:
