@@ -48,6 +48,9 @@ _WORDS: Final[Mapping[str, str]] = {
 }
 """Each field of a Provider, and the engine's word for it."""
 
+_STRATEGIES: Final[Mapping[str, str]] = {"sliding": "oldest", "oldest": "oldest", "summarize": "summarize", "fail": "fail"}
+"""What the engine calls each strategy; of any other nothing comes."""
+
 _AUTH_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "accessKey": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
     "serviceAccount": ("credentials.json",),
@@ -93,6 +96,10 @@ def provider_spec(name: str, given: Mapping[str, Any], number: int) -> ProviderS
         value = _take(left, source.split("."))
         if value not in (None, "", [], {}):
             _put(spec, target.split("."), _converted(source, target, value))
+    if (strategy := spec.pop("truncation_strategy", "")) in _STRATEGIES:
+        spec["truncation_strategy"] = _STRATEGIES[strategy]
+    elif strategy:
+        _put(left, ["defaults", "truncationStrategy"], strategy)
     wishes = {} if kind == "mock" else dict(_wishes(name, kind, spec, left, f"{CREDENTIAL}{number}"))
     if kind == "mock":
         left.pop("mock", None)

@@ -33,7 +33,7 @@ FIELDS = [
     ),
     pytest.param(
         {"defaults": {"contextWindow": 8000, "truncationStrategy": "sliding", "requestTimeout": "90s", "streamIdleTimeout": "20s"}},
-        {"context_window": 8000, "truncation_strategy": "sliding", "request_timeout": "90s", "stream_idle_timeout": "20s"},
+        {"context_window": 8000, "truncation_strategy": "oldest", "request_timeout": "90s", "stream_idle_timeout": "20s"},
         id="defaults of the context and of time",
     ),
     pytest.param(
@@ -71,6 +71,7 @@ def test_every_field_of_the_kind_has_a_case() -> None:
         pytest.param(
             {"mock": {"configMap": {"name": "a", "key": "b"}}}, ("spec.mock.configMap.name", "spec.mock.configMap.key"), id="answers of a mock"
         ),
+        pytest.param({"defaults": {"truncationStrategy": "custom"}}, ("spec.defaults.truncationStrategy",), id="a strategy that is none of ours"),
         pytest.param({"headers": {}, "platform": None, "capabilities": []}, (), id="what says nothing"),
         pytest.param(
             {"platform": {"type": "bedrock"}, "auth": {"type": "accessKey", "credentialsSecretRef": {"name": "s", "key": "k"}}},
