@@ -10,6 +10,9 @@ import pytest
 from engine.bundle.registry_tools import RegistryTool
 from engine.plan import Plan
 from reconcile.cluster.port import AGENT_RUNTIME, ARENA_RUN, CONFIG_MAP, PROVIDER, SECRET, TOOL_REGISTRY, Object
+from reconcile.run.job_creation import waiting_for_job
+from reconcile.run.scope import RunScope
+from reconcile.runtime.passes import Pass
 from tests.reconcile.conftest import BUNDLE, NAMESPACE, World, condition
 
 KEY = "sk-planted-in-a-secret"
@@ -166,6 +169,18 @@ async def test_a_run_waits_for_a_secret_and_goes_on(world: World, data: dict[str
     await world.look_at_all()
     assert condition(await world.run(), "JobCreated")["status"] == "True"
     assert await variables(world) == {"ARENA_CREDENTIAL_0": {"name": "team", "key": "mine"}}
+
+
+async def test_a_run_that_waits_is_looked_at_less_and_less_often(world: World) -> None:
+    """The wait doubles from five seconds to a minute, whoever waits: what stands in the status tells how long it has lasted."""
+    await world.apply(PROVIDER, "one", {**OPENAI, "credential": {"secretRef": {"name": "team"}}})
+    run = await run_of(world, providers={"default": [ref("one")]})
+    waits = []
+    for _ in range(6):
+        waiting = waiting_for_job(RunScope(Pass(run, world.cluster, world.clock), world.runs_world), "m")
+        waits.append(waiting.after.total_seconds())
+        await world.clock.advance(waits[-1])
+    assert waits == [5, 5, 10, 20, 40, 60]
 
 
 async def test_a_run_that_waits_for_a_secret_can_be_cancelled(world: World) -> None:
