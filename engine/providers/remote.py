@@ -20,7 +20,7 @@ from engine.providers.refusals import shortened
 from engine.providers.retry import Retries, Tries
 from engine.providers.retry_after import retry_after_s
 from engine.providers.sse import EventReader
-from engine.providers.transport import Answer, Pool, Stream, Timeouts
+from engine.providers.transport import Answer, Pool, Timeouts
 from engine.providers.wire import Event, Listening, Wire
 from foundation.clock import Clock
 
@@ -97,12 +97,16 @@ class _Sent:
 
 @dataclass(slots=True)
 class _Heard:
-    """One attempt so far: what proved who asks, when its request went out, when its first text came and its last event, and what came if it is kept."""
+    """One attempt so far: what proved who asks, when its request went out, its first text came and its last event.
+
+    `opened` says that a stream has begun; `raw` is what came of it, where that is kept.
+    """
 
     proof: Mapping[str, str] = field(default_factory=dict)
     began: float = 0.0
     last: float = 0.0
     first: float | None = None
+    opened: bool = False
     raw: list[str] = field(default_factory=list)
     reply: Reply | None = None
 
@@ -150,7 +154,7 @@ class RemoteProvider:
             ProviderError: there is none, or it broke off.
         """
         sent = self._prepare(request, streaming=True)
-        tries = self._account.retries.begin()
+        tries, broken = self._account.retries.begin(), 0
         while True:
             turn, heard = self._account.limiter.turn(), _Heard()
             try:
@@ -159,7 +163,8 @@ class RemoteProvider:
                         yield Chunk(text)
             except ProviderError as error:
                 hidden = _hiding(error, heard.proof)
-                if heard.first is not None or len(tries.attempts) + 1 == self._manner.stream_attempts:
+                broken += heard.opened
+                if heard.first is not None or (heard.opened and broken == self._manner.stream_attempts):
                     raise hidden from None
                 await tries.pause(hidden, latency_s=turn.held_s)
             else:
@@ -215,8 +220,9 @@ class RemoteProvider:
                 heard.last = self._clock.monotonic()
                 heard.reply = self._whole(answer, heard)
                 return
+            heard.opened = True
             listening, framing = self._service.wire.listen(), self._service.framing()
-            while data := await _read(stream, listening):
+            while data := await stream.read():
                 if not (events := framing.feed(data)):
                     continue
                 stream.alive()
@@ -226,9 +232,13 @@ class RemoteProvider:
                     await stream.drain()
                     break
             else:
-                if (events := framing.end()) and (text := self._take(events, listening, heard)):
+                if stream.failure is None and (events := framing.end()) and (text := self._take(events, listening, heard)):
                     yield text
-            reply = replace(listening.finish(), ttft_ms=None if heard.first is None else (heard.first - heard.began) * 1000)
+            try:
+                reply = listening.finish()  # however the stream ended, if the protocol had said all there is
+            except ProviderError as error:
+                raise stream.failure or error from None
+            reply = replace(reply, ttft_ms=None if heard.first is None else (heard.first - heard.began) * 1000)
             heard.reply = self._complete(reply, heard, heard.raw)
 
     def _take(self, events: list[Event], listening: Listening, heard: _Heard) -> str:
@@ -267,20 +277,6 @@ class RemoteProvider:
 def _answered(reply: Reply, tries: Tries) -> Reply:
     tries.answered()
     return replace(reply, attempts=tries.attempts) if tries.attempts else reply
-
-
-async def _read(stream: Stream, listening: Listening) -> bytes:
-    """Return the next bytes; none as well where the stream fails after the protocol had said all there is."""
-    try:
-        return await stream.read()
-    except ProviderError:
-        try:
-            listening.finish()
-        except ProviderError:
-            pass
-        else:
-            return b""
-        raise
 
 
 def _is_good(status: int) -> bool:

@@ -40,6 +40,11 @@ class EventReader:
         """
         if self._returned or b"\r" in data:
             data = self._with_line_feeds(data)
+        elif self._begun and not self._pieces and not self._data and data.endswith(b"\n\n") and data.startswith(b"data: "):
+            text = data[6:-2]
+            if b"\n" not in text:  # one event and nothing else, as servers send while a model writes
+                name, self._name, self._size_bytes = self._name, "", 0
+                return [Event(name, text.decode("utf-8", "replace"))]
         self._size_bytes += len(data)
         if b"\n" not in data:
             if self._size_bytes > self._max_event_bytes:

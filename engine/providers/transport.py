@@ -138,7 +138,7 @@ class Pool:
 class Stream:
     """An answer whose body is still to come. Use as a context manager: what is left unread closes the connection."""
 
-    __slots__ = ("_deadline", "_idle_s", "_left_bytes", "_response", "headers", "status")
+    __slots__ = ("_deadline", "_idle_s", "_left_bytes", "_response", "failure", "headers", "status")
 
     def __init__(self, response: aiohttp.ClientResponse, deadline: Deadline, idle_s: float, max_body_bytes: int) -> None:
         self._response = response
@@ -146,6 +146,7 @@ class Stream:
         self._idle_s = idle_s
         self._left_bytes = max_body_bytes
         self.status = response.status
+        self.failure: ProviderError | None = None
         self.headers: Mapping[str, str] = response.headers
 
     async def answer(self) -> Answer:
@@ -157,34 +158,30 @@ class Stream:
         pieces = []
         while piece := await self.read():
             pieces.append(piece)
+        if self.failure is not None:
+            raise self.failure
         return Answer(self.status, self.headers, b"".join(pieces))
 
     async def read(self) -> bytes:
-        """Return the next bytes of the body, b"" at its end. Waits until the deadline that `alive` moves.
-
-        Raises:
-            As `answer`.
-        """
+        """Return the next bytes of the body, b"" at its end, or where it broke off or the deadline passed that `alive` moves: `failure` says which."""
         try:
             with self._deadline:
                 piece = await self._response.content.readany()
         except (aiohttp.ClientError, OSError, ValueError) as error:
+            self.failure = _failure(self._response.url, error)
             piece = self._left_over()
-            if not piece:
-                raise _failure(self._response.url, error) from None
         self._left_bytes -= len(piece)
         if self._left_bytes < 0:
-            raise ProviderError(f"cannot read the answer of '{shown(self._response.url)}': it is too long", kind="protocol", transient=False)
+            where = shown(self._response.url)
+            self.failure = ProviderError(f"cannot read the answer of '{where}': it is too long", kind="protocol", transient=False)
+            return b""
         return piece
 
     async def drain(self) -> None:
         """Wait a moment for the end of a body that says nothing more, so that its connection can be used again."""
         self._deadline.move(DRAIN_S)
-        try:
-            while await self.read():
-                pass
-        except ProviderError:
-            return
+        while await self.read():
+            pass
 
     def alive(self) -> None:
         """Say that an event came: from now on the next one has the idle time to come."""

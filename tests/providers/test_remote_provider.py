@@ -108,8 +108,8 @@ async def test_a_stream_is_asked_for_again_before_its_first_text(server: VendorS
 
 @pytest.mark.parametrize(("retry", "asked"), [({"enabled": False}, 1), ({"max_attempts": 2}, 2)], ids=["never", "twice"])
 async def test_how_often_a_stream_is_asked_for_can_be_said(server: VendorServer, ask: Asking, retry: dict[str, object], asked: int) -> None:
-    """`stream_retry` says how many attempts a stream has."""
-    server.then(OVERLOADED)
+    """`stream_retry` says how many attempts a stream has that breaks off."""
+    server.then(stream_head(), Cut())
     with pytest.raises(ProviderError):
         await streamed(ask(patience_s=60.0, stream_retry=retry), HI)
     assert len(server.requests) == asked

@@ -16,6 +16,7 @@ from engine.providers.wire import Call, Event
 from engine.providers.wires.openai_errors import refusal_of, said_error
 from engine.providers.wires.openai_parts import chat_parts
 from engine.providers.wires.openai_schema import is_strict
+from engine.providers.wires.repeated import RepeatedText
 from engine.providers.wires.tool_calls import ToolCallPieces, tool_call
 
 _FINISHES: Final = {
@@ -25,6 +26,7 @@ _FINISHES: Final = {
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
 }
+_TEXT_ALONE: Final = frozenset(("content",))
 _SAMPLING: Final = ("temperature", "top_p", "seed")
 
 
@@ -119,11 +121,15 @@ class _ChatListening:
         self._usage: Usage | None = None
         self._finish = ""
         self._first: Mapping[str, Any] = {}
+        self._repeated = RepeatedText("content")
         self.is_done = False
 
     def take(self, event: Event) -> str:
         """Return the text that a chunk adds."""
-        if event.data == "[DONE]":
+        if text := self._repeated.text(event.data):
+            self._texts.append(text)
+            return text
+        if event.data.strip() == "[DONE]":
             self.is_done = True
             return ""
         try:
@@ -131,9 +137,6 @@ class _ChatListening:
         except (ValueError, RecursionError):
             chunk = None
         if not isinstance(chunk, dict):
-            if event.data.strip() == "[DONE]":
-                self.is_done = True
-                return ""
             raise ProviderError("cannot read the stream: an event is no JSON object", kind="protocol", transient=True)
         if "error" in chunk and (error := said_error(chunk)):
             raise error
@@ -143,7 +146,11 @@ class _ChatListening:
         choices = chunk.get("choices")
         if not choices or not isinstance(choices[0], dict):
             return ""
-        return self._choice(choices[0])
+        choice = choices[0]
+        text = self._choice(choice)
+        if text and choice["delta"].keys() == _TEXT_ALONE and not choice.get("finish_reason") and not chunk.get("usage"):
+            self._repeated.learn(event.data, text)
+        return text
 
     def finish(self) -> Reply:
         """Return the whole reply."""
