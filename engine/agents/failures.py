@@ -34,12 +34,16 @@ _CLOSED: Final[Mapping[int, tuple[str, str, bool]]] = {
 _LOST: Final = _CLOSED[1006]
 
 _CODES: Final = (
-    (re.compile(r"rate|429|too_many|throttl|overload|exhausted"), "rate_limit", True),
-    (re.compile(r"quota|budget|billing"), "rate_limit", False),
-    (re.compile(r"auth|forbidden|permission|denied|\b40[13]\b|token|credential"), "authentication", False),
-    (re.compile(r"time_?d?_?out|deadline|\b(?:408|504)\b"), "timeout", True),
+    (re.compile(r"rate_?limit|\brate_|429|too_many|throttl|overload|resource_exhausted"), "rate_limit", True),
+    (re.compile(r"quota|budget|billing|credit"), "rate_limit", False),
+    (
+        re.compile(r"auth|forbidden|permission|denied|\b40[13]\b|credential|token_(?:expired|invalid|missing|revoked)|(?:invalid|bad|missing)_token"),
+        "authentication",
+        False,
+    ),
+    (re.compile(r"timed?_?out|deadline|\b(?:408|504)\b"), "timeout", True),
     (re.compile(r"session"), "unavailable", True),
-    (re.compile(r"invalid|bad_|malformed|not_found|unsupported|too_(?:large|big|long)|unknown|\b4\d\d\b"), "invalid_request", False),
+    (re.compile(r"invalid|bad_|malformed|not_found|unsupported|too_(?:large|big|long)|unknown|exceeded|\b4\d\d\b"), "invalid_request", False),
 )
 """Words in the code of an error frame, the first that fits; any other is an agent that failed, and may do better next time."""
 

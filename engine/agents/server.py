@@ -9,6 +9,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
@@ -125,9 +126,8 @@ class AgentServer:
     def _refusal(self, request: web.Request) -> web.Response | None:
         if not self._is_known(request):
             return _refused(401, "UNAUTHORIZED", "the bearer token is missing or wrong", {"WWW-Authenticate": "Bearer"})
-        origin = request.headers.get("Origin")
-        if origin is not None and urlsplit(origin).netloc != request.host:
-            return _refused(403, "FORBIDDEN", "pages of other sites are not let in", {})
+        if not _is_trusted(request.headers.get("Origin"), request.host):
+            return _refused(403, "FORBIDDEN", "web pages are not let in", {})
         if self._stopping.is_set() or len(self._handlers) >= self._options.max_sessions:
             return _refused(503, "OVERLOADED", f"there are {self._options.max_sessions} sessions already", {"Retry-After": str(RETRY_S)})
         return None
@@ -138,6 +138,22 @@ class AgentServer:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         shown, wanted = token.strip().encode("utf-8", "surrogateescape"), self._options.token.encode()
         return hmac.compare_digest(shown, wanted) and scheme.lower() == "bearer"
+
+
+def _is_trusted(origin: str | None, host: str) -> bool:
+    """Say whether a client is no page of another site: a browser would let any page talk to an agent on this machine, by whatever name it calls us."""
+    if origin is None:
+        return True
+    parts = urlsplit(origin)
+    return parts.netloc == host and (parts.hostname == "localhost" or _is_address(parts.hostname or ""))
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _refused(status: int, code: str, message: str, headers: dict[str, str]) -> web.Response:

@@ -6,6 +6,7 @@ is connected anew remembers nothing of what was said. Must not know how addresse
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
@@ -86,8 +87,9 @@ class AgentSession:
             raise self._broken
         deadline = Deadline(self._patience.idle_s)
         try:
-            async for chunk in self._turn(content, deadline):
-                yield chunk
+            async with aclosing(self._turn(content, deadline)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
         except ProviderError as error:
             self._broken = error
             raise

@@ -223,7 +223,8 @@ async def test_two_hundred_conversations_at_once_are_two_hundred_sessions(write:
     before = open_files()
     async with hosted(plain) as (server, endpoint):
         plan = planned(bundle, {"default": (agent(endpoint),)}, trials=200)
-        results = await run(bundle, plan)
+        async with asyncio.timeout(60):
+            results = await run(bundle, plan)
     assert [result.verdict for result in results] == [Verdict.PASS] * 200
     assert [[m["content"] for m in result.messages] for result in results] == [["turn 1", "turn 1", "turn 2", "turn 2"]] * 200
     assert len({result.messages[1]["meta"]["agentSession"] for result in results}) == most == 200

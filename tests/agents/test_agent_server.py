@@ -81,11 +81,25 @@ async def test_messages_are_answered_in_their_order() -> None:
         ({"Authorization": "Basic s3cret"}, 401),
         ({"Authorization": "Bearer \u00e9"}, 401),
         ({"Authorization": "Bearer s3cret", "Origin": "https://elsewhere.example"}, 403),
+        ({"Authorization": "Bearer s3cret", "Origin": "http://rebound.example", "Host": "rebound.example"}, 403),
+        ({"Authorization": "Bearer s3cret", "Origin": "http://127.0.0.1:80", "Host": "127.0.0.1:80"}, 101),
     ],
-    ids=["right", "right, written otherwise", "none", "shorter", "longer", "empty", "another scheme", "not ASCII", "a page of another site"],
+    ids=[
+        "right",
+        "right, written otherwise",
+        "none",
+        "shorter",
+        "longer",
+        "empty",
+        "another scheme",
+        "not ASCII",
+        "a page of another site",
+        "a page that calls us by its own name",
+        "a client that names us",
+    ],
 )
 async def test_only_who_shows_the_token_is_let_in(headers: dict[str, str], status: int) -> None:
-    """Anybody else gets a status, and no session; nor does a page of another site, which a browser would let in."""
+    """Anybody else gets a status, and no session; nor does a web page, which a browser would let in."""
     agent = PlainAgent(_echo)
     async with hosted(agent, ServerOptions("s3cret")) as (_, endpoint):
         try:
