@@ -113,6 +113,7 @@ class ItemResult:
     (absent keys are left out). `cost_usd` is None when nothing that was called has a price. `provider_latency_ms` sums the assistant's provider calls.
     `judge_usage` and `judge_cost_usd` are what judges and classifiers used for this item's checks, and are no part of `usage` and `cost_usd`; so
     are `selfplay_usage` and `selfplay_cost_usd`, a simulated user's. `spent_usd` is what all of them cost.
+    `unheld_turns` are entries of the script that were never said, because a check of an earlier one failed.
     `labels` are the scenario's (metadata.labels), for whoever groups results.
     `retryable` is never written: it tells the worker whether another attempt may end better, after `retry_after_s` at the earliest.
     """
@@ -125,6 +126,7 @@ class ItemResult:
     error: ItemError | None = None
     checks: list[CheckResult] = field(default_factory=list)
     turns: int = 0
+    unheld_turns: int = 0
     messages: list[dict[str, Any]] = field(default_factory=list)
     usage: Usage = Usage()
     cost_usd: float | None = None

@@ -41,7 +41,7 @@ def _write_failures(evaluation: Evaluation, out: TextIO) -> None:
         out.write(
             f"\n{paint(record.verdict.value, 'red', out)}  {item.scenario} x {item.provider}  trial {item.trial}{f'  {item.perturbation}' if item.perturbation else ''}\n"
         )
-        if record.error is not None:
+        if record.error is not None and not (record.error.kind == "check" and any(check.error for check in record.failed)):
             out.write(f"  {record.error.kind}: {printable(record.error.message)}\n")
         for check in record.failed:
             where = f"turn {check.turn + 1}" if check.turn is not None else check.scope.value

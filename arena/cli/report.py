@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
 import typer
 
@@ -35,7 +35,10 @@ class Rows(StrEnum):
 
 
 Results = Annotated[str, typer.Argument(help="Folder of results (`arena eval --out`), or name of a run of this installation.", metavar="RESULTS")]
-Out = Annotated[Path | None, typer.Option("--out", envvar=settings.REPORT_OUT, show_default="stdout", help="File to write, whole or not at all.")]
+
+
+def _out(variable: str) -> Any:
+    return typer.Option("--out", envvar=variable, show_default="stdout", help="File to write, whole or not at all.")
 
 
 def register(app: typer.Typer) -> None:
@@ -56,7 +59,7 @@ def report(
     *,
     format_: Annotated[ReportFormat, typer.Option("--format", "-f", envvar=settings.REPORT_FORMAT, help="What to make.")] = ReportFormat.HTML,
     rows: Annotated[Rows, typer.Option("--rows", envvar=settings.REPORT_ROWS, help="What a row of csv and parquet is.")] = Rows.ITEMS,
-    out: Out = None,
+    out: Annotated[Path | None, _out(settings.REPORT_OUT)] = None,
     namespace: Namespace = "default",
     state: State = DEFAULT_STATE,
 ) -> None:
@@ -95,7 +98,7 @@ def generate(
     results: Results,
     *,
     provider: Annotated[str, typer.Option("--provider", envvar=settings.PROVIDER, show_default="the only one", help="Whose answers to take.")] = "",
-    out: Out = None,
+    out: Annotated[Path | None, _out(settings.MOCKS_OUT)] = None,
     namespace: Namespace = "default",
     state: State = DEFAULT_STATE,
 ) -> None:

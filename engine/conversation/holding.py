@@ -29,21 +29,24 @@ class Holder:
         self._taker = TurnTaker(session)
         self._steps = 0
 
-    async def hold(self) -> None:
-        """Hold the conversation to its end.
+    async def hold(self) -> int:
+        """Hold the conversation to its end; return how many entries of its script were not played, because a check of an earlier one failed.
 
         Raises:
             ProviderError: a provider call failed.
             ToolLoopStopped: a turn's tool loop ran into a limit.
         """
         script = self._session.script
-        for turn in script.turns:
+        unheld = 0
+        for number, turn in enumerate(script.turns, 1):
             if not await self._play(turn):
+                unheld = len(script.turns) - number
                 break
         if script.checks:
             await self._check(script.checks, Scope.CONVERSATION, None)
         if script.evals:
             await self._check(due(script.evals, AT_THE_END, self._item.id), Scope.SESSION, None)
+        return unheld
 
     async def _play(self, turn: ScriptTurn) -> bool:
         """Play an entry of the script; False when a check of it failed."""

@@ -16,6 +16,7 @@ from engine.conversation.asking import Line
 from engine.conversation.hearing import Hearing
 from engine.conversation.holding import Holder
 from engine.conversation.provider_set import ProviderSet
+from engine.conversation.provider_window import within_window
 from engine.conversation.script import Script, compile_script
 from engine.conversation.session import Session
 from engine.conversation.tool_loop import ToolLoopStopped
@@ -63,6 +64,7 @@ class _Outcome:
     retryable: bool = False
     retry_after_s: float | None = None
     system: Message | None = None
+    unheld: int = 0
     hearing: Hearing | None = None
 
     def fail(self, kind: str, error: Exception) -> None:
@@ -102,6 +104,7 @@ class _Outcome:
             "error": self.cause(),
             "checks": self.checks,
             "turns": transcript.turns,
+            "unheld_turns": self.unheld,
             "messages": [message_json(message) for message in spoken],
             "usage": transcript.usage,
             "cost_usd": None if transcript.cost_usd is None else round(transcript.cost_usd, 10),
@@ -141,7 +144,7 @@ class ItemRunner:
         self._providers = ProviderSet(bundle, plan, clock, connections)
         self._plan = plan
         self._models_differ = any(prompt.model_overrides for prompt in bundle.prompts.values())
-        self._scripts: dict[tuple[str, str, bool], Script] = {}
+        self._scripts: dict[tuple[str, str, bool, str], Script] = {}
         self._judging: Bench | None = None
         self._environment = connections.environment
         self._reaches = reaches_outside(bundle)
@@ -213,7 +216,7 @@ class ItemRunner:
             return
         async with self.begin(item, outcome.transcript, hearing) as session:
             outcome.system = session.begin()
-            await Holder(session, item, outcome.checks).hold()
+            outcome.unheld = await Holder(session, item, outcome.checks).hold()
 
     def _session(self, item: Item, bundle: Bundle, transcript: Transcript, hearing: Hearing) -> Session:
         provider, sampling = self._providers.get(item.provider)
@@ -239,8 +242,9 @@ class ItemRunner:
         if scenario is None:
             raise BundleInvalid(f"cannot run scenario '{item.scenario}': the bundle has no such scenario", hint="the plan belongs to another commit")
         spec = self._plan.providers[item.provider]
+        scenario = within_window(scenario, spec)
         model = str(spec.get("model") or "") if self._models_differ or scenario.context_policy is not None else ""
-        key = (item.scenario, model, _is_agent(spec))
+        key = (item.scenario, model, _is_agent(spec), item.provider if spec.get("context_window") else "")
         script = self._scripts.get(key)
         if script is None:
             script = self._scripts[key] = compile_script(bundle, scenario, model, bare=_is_agent(spec))

@@ -32,6 +32,7 @@ def item_json(result: ItemResult, run: str) -> dict[str, Any]:
             "results": [_check_json(check) for check in result.checks],
         },
         "turns": result.turns,
+        **({"unheldTurns": result.unheld_turns} if result.unheld_turns else {}),
         "messages": result.messages,
         "usage": usage_json(result.usage),
         "costUsd": result.spent_usd,

@@ -45,7 +45,7 @@ def answers_of(items: Iterable[Mapping[str, Any]], *, provider: str = "") -> Moc
         seen.add(item["provider"])
         if not provider and len(seen) > 1:
             raise OutputUnavailable(
-                f"cannot choose answers: the results have several providers, {', '.join(sorted(seen))}, and more may follow",
+                f"cannot choose answers: the results have several providers, at least {', '.join(sorted(seen))}",
                 hint="name one with --provider",
             )
         if provider in {"", item["provider"]} and item["scenario"] not in answers.scenarios:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from engine.results import charts
 from engine.results.jsonl import whole_text
+from engine.results.reproduce import of_item
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -46,6 +47,7 @@ def write_page(out: BinaryIO, summary: Mapping[str, Any], items: Iterable[Mappin
         scenarios=charts.whiskers(summary["scenarios"], "scenario"),
         providers=charts.whiskers(summary["providers"], "provider"),
         costs=charts.bars([(p["provider"], p["costUsd"], f"${p['costUsd']:.4f}" if p["costUsd"] is not None else "") for p in summary["providers"]]),
+        again=summary.get("again", ""),
         latencies=[p for p in summary["providers"] if p["latencyMs"]["p50"] is not None],
         histogram=charts.histogram(seen.latencies),
         matrix=_matrix(summary),
@@ -99,4 +101,5 @@ def _template() -> "Template":
         loader=PackageLoader("engine.results"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["duration"] = charts.duration
+    environment.globals["of_item"] = of_item
     return environment.get_template("page.html.jinja")

@@ -15,6 +15,7 @@ from engine.records import Record
 from engine.results.intervals import Interval, flakiness, pass_rate
 from engine.results.jsonl import encode, timestamp
 from engine.results.lines import usage_json
+from engine.results.reproduce import repeat_command
 from engine.results.sketches import Sketch
 from engine.results.spec_summary import spec_summary
 from engine.results.tally import CheckTally, Tally
@@ -86,7 +87,7 @@ class Summary:
     """What a run adds up to.
 
     Scenarios, providers and cells are in plan order. `stopped` is the queue's word for a stop that took effect, "" without one;
-    `error_kinds` counts all errors by kind, `errors` lists the first.
+    `error_kinds` counts all errors by kind, `errors` lists the first. `again` is the command that runs everything again.
     """
 
     identity: RunIdentity
@@ -100,11 +101,12 @@ class Summary:
     error_kinds: tuple[tuple[str, int], ...] = ()
     stopped: str = ""
     lost_transcripts: int = 0
+    again: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of summary.json, keys in their documented order.
 
-        `mocked`, `stopped`, `drainedItems`, `budgetBreached`, `lostTranscripts` and `uncountedChecks` (outcomes that `assertions` lacks, because
+        `mocked`, `stopped`, `drainedItems`, `budgetBreached`, `lostTranscripts`, `again` (where something failed) and `uncountedChecks` (outcomes that `assertions` lacks, because
         their records had no room) appear only when they apply.
         """
         identity, total = self.identity, self.total
@@ -134,6 +136,7 @@ class Summary:
             "startedAt": _time(total.started_at),
             "endedAt": _time(total.ended_at),
             **({"lostTranscripts": self.lost_transcripts} if self.lost_transcripts else {}),
+            **({"again": self.again} if self.again and counts.failed + counts.errors else {}),
             **({"uncountedChecks": total.uncounted_checks} if total.uncounted_checks else {}),
         }
 
@@ -186,6 +189,7 @@ class SummaryBuilder:
         """Prepare counters for the cells of `plan`. `confidence` and `min_pass_rate` are 0 to 1; None demands that every item passes."""
         self._identity = replace(identity, mocked=identity.mocked or plan.mocked is not None)
         self._items = plan.items
+        self._again = repeat_command(plan)
         self._confidence = confidence
         self._min_pass_rate = min_pass_rate
         self._cells: dict[tuple[str, str], Tally] = {(item.scenario, item.provider): Tally() for item in plan.items}
@@ -222,6 +226,7 @@ class SummaryBuilder:
             error_kinds=tuple(sorted(self._kinds.items())),
             stopped=stopped,
             lost_transcripts=lost_transcripts,
+            again=self._again,
         )
 
     def _tolerated(self) -> bool:

@@ -147,6 +147,8 @@ def _typed(type_: ColumnType, value: Any) -> Any:
 def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, float):
+        return float(f"{value:.10g}")  # a clock has no more digits than that, and no price
     if isinstance(value, str):
         # A NUL ends the text for some readers.
         shown = value.replace("\0", "\ufffd")

@@ -110,3 +110,18 @@ def test_a_failed_check_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert ended.value.code == 1
     lines = "Must tell the refund window of the policy\n    not found: '30 days' in 'You have a month from delivery.'\n"
     assert lines in capsys.readouterr().out
+
+
+def test_a_judge_that_fails_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What kept a check from being evaluated stands at the check, and not at its item as well."""
+    root = starter(tmp_path)
+    scenario = root / "scenarios" / "order-status.scenario.yaml"
+    scenario.write_text(scenario.read_text() + "    - {type: llm_judge, params: {criteria: Is it kind?}}\n")
+    config = root / "config.arena.yaml"
+    config.write_text(config.read_text() + "  judges: [{name: tone, provider: brisk}]\n")
+    with pytest.raises(SystemExit) as ended:
+        arena.cli.main(["eval", str(root), "--provider", "brisk", "--scenario", "order-status"])
+    assert ended.value.code == 3
+    printed = capsys.readouterr().out
+    assert printed.count("conversation: llm_judge: ") == printed.count("error  order-status x brisk") == 2
+    assert "cannot evaluate check" not in printed

@@ -9,6 +9,7 @@ from engine.bundle.model import PromptConfig, Scenario, Variable
 from engine.conversation.brief import assemble_prompt
 from engine.errors import BundleInvalid
 from engine.items import ItemResult, Scope, Verdict
+from engine.results.lines import item_json
 
 Hold = Callable[..., Awaitable[ItemResult]]
 
@@ -40,12 +41,20 @@ async def test_a_conversation_is_held(hold: Hold) -> None:
 
 
 async def test_a_failed_turn_is_the_last(hold: Hold) -> None:
-    """All checks of a turn are evaluated; when one fails no further turn is taken, and the conversation's checks see what there is."""
+    """All checks of a turn are evaluated; when one fails no further turn is taken, which the result says, and the conversation's checks see what there is."""
     turns = [user("Hi", says("nothing"), says("hello")), user("Bye", says("bye"))]
     result = await hold(turns, {1: "hello", 2: "bye"}, scenario={"conversation_assertions": [says("hello")]})
     assert result.verdict is Verdict.FAIL
     assert [check.passed for check in result.checks] == [False, True, True]
     assert (result.turns, texts(result, "user")) == (1, ["Hi"])
+    assert (result.unheld_turns, item_json(result, "")["unheldTurns"]) == (1, 1)
+
+
+async def test_labels_are_results(hold: Hold) -> None:
+    """A scenario's labels stand in its results, for whoever groups them."""
+    result = await hold([user("Hi")], {1: "hello"}, scenario={"labels": {"team": "a"}})
+    assert item_json(result, "")["labels"] == {"team": "a"}
+    assert "unheldTurns" not in item_json(result, "")
 
 
 async def test_a_failed_conversation_check_fails(hold: Hold) -> None:

@@ -55,7 +55,7 @@ def test_the_first_item_of_a_scenario_counts() -> None:
 def test_several_providers_need_a_choice() -> None:
     """Answers of two providers are never mixed."""
     items = [item(), item(provider="q")]
-    with pytest.raises(OutputUnavailable, match="several providers, p, q") as caught:
+    with pytest.raises(OutputUnavailable, match="several providers, at least p, q") as caught:
         answers_of(items)
     assert "--provider" in caught.value.hint
     assert answers_of(items, provider="q").scenarios == {"s": {1: "s by q"}}

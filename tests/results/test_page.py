@@ -110,3 +110,9 @@ def test_equal_results_give_equal_pages(finished: Finished) -> None:
     directory = finished([Verdict.PASS, Verdict.FAIL])
     assert page_of(directory) == page_of(directory)
     assert json.loads((directory / "summary.json").read_bytes())["run"] is None
+
+
+def test_a_failed_item_says_how_it_is_run_again(finished: Finished) -> None:
+    """Beside each failed item stands the command that runs it again; a run without one shows none."""
+    assert "again: <code>arena eval . --scenario s1 --provider p</code>" in page_of(finished([Verdict.PASS, Verdict.FAIL]))
+    assert "again:" not in page_of(finished([Verdict.PASS]))

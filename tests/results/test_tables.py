@@ -130,3 +130,11 @@ def test_an_empty_table_has_its_columns(tmp_path: Path) -> None:
     with (tmp_path / "x.parquet").open("wb") as stream:
         write_parquet(stream, check_table([]))
     assert pq.read_table(tmp_path / "x.parquet").column_names == [column.name for column in CHECK_COLUMNS]
+
+
+def test_numbers_have_the_digits_that_mean_something() -> None:
+    """A latency is written with at most ten digits, not with those of its binary form."""
+    out = io.BytesIO()
+    write_csv(out, item_table([ITEM | {"providerLatencyMs": 0.20668800061685033}]))
+    row = dict(zip(*csv.reader(out.getvalue().decode().splitlines()), strict=True))
+    assert row["provider_latency_ms"] == "0.2066880006"
