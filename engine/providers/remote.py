@@ -27,6 +27,7 @@ from foundation.clock import Clock
 if TYPE_CHECKING:
     from engine.providers.prices import Price
 
+_written: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _MASKED: Final = re.compile(r"\S*\*{2,}\S*")
 _JSON: Final = {"content-type": "application/json"}
 _TOLD: Final = frozenset(("length", "content_filter"))
@@ -181,7 +182,7 @@ class RemoteProvider:
         if url is None:
             url = self._urls[call.path] = URL(self._service.base_url + call.path, encoded=True)
         try:
-            body = json.dumps(call.body, separators=(",", ":"), allow_nan=False).encode()
+            body = _written(call.body).encode()
         except (TypeError, ValueError, RecursionError) as error:
             raise ProviderError(f"cannot write the request as JSON: {error}", kind="invalid_request", transient=False) from None
         headers = {name.lower(): value for name, value in call.headers.items()} | self._headers if call.headers else self._headers
@@ -206,7 +207,7 @@ class RemoteProvider:
         if not _is_good(answer.status):
             raise self._refusal(answer)
         try:
-            content = json.loads(answer.body)
+            content = json.loads(answer.body.decode())  # given bytes, it would look for their encoding
         except (ValueError, RecursionError):
             words = shortened(answer.body[:_SHOWN_BYTES].decode("utf-8", "replace"))
             raise ProviderError(f"cannot read the reply: it is no JSON: '{words}'", kind="protocol", transient=True) from None

@@ -84,6 +84,7 @@ class Pool:
         self._max_body_bytes = max_body_bytes
         self._find = find
         self._session: aiohttp.ClientSession | None = None
+        self._checked: set[str | None] = set()
 
     async def post(self, url: URL, headers: Mapping[str, str], body: bytes, timeouts: Timeouts) -> Answer:
         """Send `body` and return the answer, whatever its status.
@@ -100,7 +101,8 @@ class Pool:
         Raises:
             As `post`.
         """
-        self.check(url)
+        if url.host not in self._checked:
+            self.check(url)
         deadline = Deadline(timeouts.request_s)
         try:
             with deadline:
@@ -121,6 +123,7 @@ class Pool:
         """
         if refusal := refused_host(self._reach.policy, url.host or ""):
             raise _refused(url, refusal.cause, refusal.network)
+        self._checked.add(url.host)
 
     async def close(self) -> None:
         """Close every connection. Idempotent."""
@@ -156,26 +159,24 @@ class Stream:
             ProviderError: it broke off, took too long, or is too long.
         """
         pieces = []
-        while piece := await self.read():
-            pieces.append(piece)
+        try:
+            with self._deadline:
+                while piece := self._counted(await self._response.content.readany()):
+                    pieces.append(piece)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise _failure(self._response.url, error) from None
         if self.failure is not None:
             raise self.failure
-        return Answer(self.status, self.headers, b"".join(pieces))
+        return Answer(self.status, self.headers, pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
     async def read(self) -> bytes:
         """Return the next bytes of the body, b"" at its end, or where it broke off or the deadline passed that `alive` moves: `failure` says which."""
         try:
             with self._deadline:
-                piece = await self._response.content.readany()
+                return self._counted(await self._response.content.readany())
         except (aiohttp.ClientError, OSError, ValueError) as error:
             self.failure = _failure(self._response.url, error)
-            piece = self._left_over()
-        self._left_bytes -= len(piece)
-        if self._left_bytes < 0:
-            where = shown(self._response.url)
-            self.failure = ProviderError(f"cannot read the answer of '{where}': it is too long", kind="protocol", transient=False)
-            return b""
-        return piece
+            return self._counted(self._left_over())
 
     async def drain(self) -> None:
         """Wait a moment for the end of a body that says nothing more, so that its connection can be used again."""
@@ -186,6 +187,13 @@ class Stream:
     def alive(self) -> None:
         """Say that an event came: from now on the next one has the idle time to come."""
         self._deadline.move(self._idle_s)
+
+    def _counted(self, piece: bytes) -> bytes:
+        self._left_bytes -= len(piece)
+        if self._left_bytes >= 0:
+            return piece
+        self.failure = ProviderError(f"cannot read the answer of '{shown(self._response.url)}': it is too long", kind="protocol", transient=False)
+        return b""
 
     def _left_over(self) -> bytes:
         """Take what came before the answer broke off: aiohttp keeps it to itself, and the protocol's last word may be in it."""
