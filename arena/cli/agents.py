@@ -11,7 +11,7 @@ import typer
 
 from arena import settings
 from arena.cli.evaluate import locate
-from arena.cli.options import AllowNetwork, Mock, network
+from arena.cli.options import AllowNetwork, Mock, OwnCode, OwnCodeNetwork, OwnCodeUnconfined, own_permissions
 from arena.cli.screen import drop_output, paint, print_warning
 from arena.cli.server import is_loopback
 from arena.errors import UsageError
@@ -75,6 +75,9 @@ def serve(  # noqa: PLR0913 - one parameter an option
     idle: Annotated[
         float, typer.Option("--idle", envvar=settings.AGENT_IDLE, min=1, help="Seconds without a message after which a conversation ends.")
     ] = 600.0,
+    allow_code: OwnCode = False,
+    allow_code_network: OwnCodeNetwork = False,
+    allow_code_unconfined: OwnCodeUnconfined = False,
     allow_network: AllowNetwork = None,
     log_level: Annotated[
         LogLevel, typer.Option("--log-level", envvar=settings.LOG_LEVEL, help="Least severe log lines to write.")
@@ -88,13 +91,12 @@ def serve(  # noqa: PLR0913 - one parameter an option
     from engine.agents.server import ServerOptions  # noqa: PLC0415 - same
     from engine.bundle import load_bundle  # noqa: PLC0415 - same
     from engine.conversation import ItemRunner  # noqa: PLC0415 - same
-    from engine.permissions import Permissions  # noqa: PLC0415 - same
     from engine.providers.connections import Connections  # noqa: PLC0415 - same
     from foundation.clock import SystemClock  # noqa: PLC0415 - same
 
     configure_logging(log_level)
     token = _read_token(token_file)
-    permissions = Permissions(networks=tuple(str(network(text)) for text in allow_network or ()))
+    permissions = own_permissions(allow_network, code=allow_code, network_too=allow_code_network, unconfined=allow_code_unconfined)
     choice = Choice(scenario, task_type, provider, "" if mock_provider else None, permissions)
     bundle, plan = plan_agent(load_bundle(*locate(path)), choice)
     for warning in (*bundle.warnings, *plan.warnings):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from arena import settings
-from arena.cli.options import AllowNetwork, Mock, flag, network
+from arena.cli.options import AllowNetwork, Mock, OwnCode, OwnCodeNetwork, OwnCodeUnconfined, own_permissions
 from arena.cli.outcome import EXIT_ERROR, EXIT_FAIL, EXIT_PASS
 from arena.cli.screen import print_warning
 from arena.errors import UsageError
@@ -52,17 +52,6 @@ _Trials = Annotated[
 _MockConfig = Annotated[
     Path | None, typer.Option("--mock-config", envvar=settings.MOCK_CONFIG, show_default="each provider's own", help="The mock's answers.")
 ]
-_Code = Annotated[
-    bool,
-    flag("--allow-code", envvar=settings.EVAL_ALLOW_CODE, help_text="Let the bundle's own programs (exec tools, MCP servers, evals) run, confined."),
-]
-_CodeNetwork = Annotated[
-    bool, flag("--allow-code-network", envvar=settings.EVAL_ALLOW_CODE_NETWORK, help_text="Let its programs run and use the network.")
-]
-_CodeUnconfined = Annotated[
-    bool,
-    flag("--allow-code-unconfined", envvar=settings.EVAL_ALLOW_CODE_UNCONFINED, help_text="Let its programs run even where they cannot be confined."),
-]
 _Out = Annotated[
     Path | None,
     typer.Option("--out", envvar=settings.OUT, show_default="none", help="Folder to write results.jsonl, summary.json, junit.xml and report.md to."),
@@ -79,9 +68,9 @@ def evaluate(  # noqa: PLR0913 - one parameter an option
     mock_config: _MockConfig = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", envvar=settings.JOBS, min=1, help="Items in flight.")] = _DEFAULT_CONCURRENCY,
     out: _Out = None,
-    allow_code: _Code = False,
-    allow_code_network: _CodeNetwork = False,
-    allow_code_unconfined: _CodeUnconfined = False,
+    allow_code: OwnCode = False,
+    allow_code_network: OwnCodeNetwork = False,
+    allow_code_unconfined: OwnCodeUnconfined = False,
     allow_network: AllowNetwork = None,
     output: Annotated[
         EvalFormat, typer.Option("--output", "-o", envvar=settings.EVAL_OUTPUT, help="How to print; github adds annotations and a step summary.")
@@ -89,7 +78,6 @@ def evaluate(  # noqa: PLR0913 - one parameter an option
 ) -> int:
     """Run a bundle from disk; exit 0 pass, 1 fail, 2 bundle or usage, 3 error."""
     from arena.evaluation import Evaluation, EvaluationRequest  # noqa: PLC0415 - the engine, only when it is needed
-    from engine.permissions import Permissions  # noqa: PLC0415 - same
 
     root, arena_file = locate(path)
     request = EvaluationRequest(
@@ -100,11 +88,7 @@ def evaluate(  # noqa: PLR0913 - one parameter an option
         trials=trials,
         mock=_mock(mock_config, root, wanted=mock_provider),
         concurrency=jobs,
-        permissions=Permissions(
-            "unconfined" if allow_code_unconfined else "confined" if allow_code or allow_code_network else "",
-            allow_code_network,
-            tuple(str(network(text)) for text in allow_network or ()),
-        ),
+        permissions=own_permissions(allow_network, code=allow_code, network_too=allow_code_network, unconfined=allow_code_unconfined),
     )
     with Evaluation(request) as evaluation:
         for warning in evaluation.warnings:

@@ -10,7 +10,7 @@ import typer
 from arena import settings
 from arena.errors import UsageError
 from arena.local.state import StateDirectory
-from engine.permissions import Grants
+from engine.permissions import Code, Grants, Permissions
 
 DEFAULT_STATE = Path("~/.arena")
 
@@ -49,6 +49,19 @@ AllowCodeNetwork = Annotated[
 AllowCodeUnconfined = Annotated[
     list[str] | None,
     _projects("--allow-code-unconfined", settings.ALLOW_CODE_UNCONFINED, "Project whose programs may run even where they cannot be confined"),
+]
+
+
+OwnCode = Annotated[
+    bool,
+    flag("--allow-code", envvar=settings.EVAL_ALLOW_CODE, help_text="Let the bundle's own programs (exec tools, MCP servers, evals) run, confined."),
+]
+OwnCodeNetwork = Annotated[
+    bool, flag("--allow-code-network", envvar=settings.EVAL_ALLOW_CODE_NETWORK, help_text="Let its programs run and use the network.")
+]
+OwnCodeUnconfined = Annotated[
+    bool,
+    flag("--allow-code-unconfined", envvar=settings.EVAL_ALLOW_CODE_UNCONFINED, help_text="Let its programs run even where they cannot be confined."),
 ]
 
 
@@ -95,6 +108,16 @@ def grants(
             raise UsageError(f"cannot allow code of '{name}': it is not NAMESPACE/PROJECT", hint="such as --allow-code default/support")
     networks = tuple(str(network(text)) for text in allow_network or ())
     return Grants(frozenset(allow_code or ()), frozenset(allow_code_network or ()), frozenset(allow_code_unconfined or ()), networks)
+
+
+def own_permissions(allow_network: list[str] | None, *, code: bool, network_too: bool, unconfined: bool) -> Permissions:
+    """Return what the options let a bundle on this disk do; each switch for code implies the one before it.
+
+    Raises:
+        UsageError: one names no network.
+    """
+    confinement: Code = "unconfined" if unconfined else "confined" if code or network_too else ""
+    return Permissions(confinement, network_too, tuple(str(network(text)) for text in allow_network or ()))
 
 
 def of_namespace(name: str) -> str:
