@@ -192,6 +192,18 @@ def test_events_of_another_shape_are_errors(data: bytes) -> None:
     assert (unreadable.value.kind, unreadable.value.transient) == ("protocol", True)
 
 
+def test_a_block_that_begins_with_text() -> None:
+    """A gateway may put the first text into the block's beginning."""
+    events = (
+        CLAUDE_START,
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "He"}},
+        *CLAUDE_TEXT[3:],
+        *claude_end(),
+    )
+    reply, text = heard(WIRE, named(events))
+    assert reply.text == text == "Heworld\n!"
+
+
 def test_usage_that_is_missing_is_not_zero() -> None:
     """Without counts there is no usage; counts that come as null leave the ones before."""
     silent = [{key: value for key, value in event.items() if key != "usage"} for event in CLAUDE]

@@ -31,7 +31,8 @@ _FINISHES: Final = {
 _MODEL: Final = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?![\d])")
 _WITH_SCHEMAS: Final = (4, 5)
 _ADAPTIVE: Final = (4, 6)
-"""From which version on a Claude model takes structured output, and decides by itself how much to think."""
+_WITHOUT_SAMPLING: Final = (4, 7)
+"""From which version on a Claude model takes structured output, decides by itself how much to think, and refuses temperature and top_p."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class AnthropicOptions:
 
 
 class Anthropic:
-    """One model behind the messages protocol. It takes no seed; while it thinks it takes neither temperature nor top_p."""
+    """One model behind the messages protocol. It takes no seed; from Claude 4.7 on, and while it thinks, neither temperature nor top_p."""
 
     def __init__(self, options: AnthropicOptions) -> None:
         self._options = options
@@ -77,7 +78,7 @@ class Anthropic:
             body["system"] = system_of(request)
         if options.thinking_budget:
             body |= self._thinking(options.thinking_budget, body["max_tokens"])
-        else:
+        elif options.version is None or options.version < _WITHOUT_SAMPLING:
             keys = [key for key in ("temperature", "top_p") if key not in options.unsupported]
             body |= {key: value for key in keys if (value := getattr(sampling, key)) is not None}
         if output := self._output(request):
