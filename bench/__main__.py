@@ -16,6 +16,8 @@ from pathlib import Path
 
 BENCHES = (
     "mock_throughput",
+    "provider_layer",
+    "streaming_call",
     "push_latency",
     "webhook_latency",
     "admission_latency",

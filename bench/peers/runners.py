@@ -7,7 +7,7 @@ import json
 import re
 import shutil
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,6 +59,8 @@ spec: {id: mock, type: mock, model: mock-model, additional_config: {mock_config:
 """,
     "mock-responses.yaml": "defaultResponse: the answer is 42\n",
 }
+
+PROMPTFOO_CHECKS = ({"type": "contains", "value": "42"}, {"type": "not-contains", "value": "forbidden"})
 
 ARENA_SCENARIO = """
 apiVersion: promptkit.altairalabs.ai/v1alpha1
@@ -112,14 +114,20 @@ def arena(argv: tuple[str, ...]) -> Runner:
     """Return our runner, started by `argv`; `arena eval PATH -o json` is what it measures."""
 
     def command(directory: Path, items: int) -> Command:
-        rest = items % TRIALS_A_SCENARIO
-        for name, text in arena_bundle([TRIALS_A_SCENARIO] * (items // TRIALS_A_SCENARIO) + ([rest] if rest else [])).items():
-            path = directory / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+        write_arena_bundle(directory, items, {})
         return Command((*argv, "eval", str(directory), "-o", "json", "-j", str(CONCURRENCY)), directory, {})
 
-    return Runner("arena eval", command, lambda directory: (directory / OUTPUT).read_bytes().count(b'"verdict":"pass","reused"'))
+    return Runner("arena eval", command, arena_passed)
+
+
+def write_arena_bundle(directory: Path, items: int, instead: Mapping[str, str]) -> None:
+    """Write a bundle of so many items, with other texts `instead` of those of its files."""
+    rest = items % TRIALS_A_SCENARIO
+    trials = [TRIALS_A_SCENARIO] * (items // TRIALS_A_SCENARIO) + ([rest] if rest else [])
+    for name, text in {**arena_bundle(trials), **instead}.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
 
 
 def inspect_ai(out: Path) -> Runner:
@@ -135,11 +143,27 @@ def inspect_ai(out: Path) -> Runner:
         argv = (str(program), "eval", "mock_task.py", "--display", "none", "--max-samples", str(CONCURRENCY), "--log-dir", "logs")
         return Command(argv, directory, {"ITEMS": str(items)})
 
-    return Runner("inspect_ai mockllm", command, _inspect_samples)
+    return Runner("inspect_ai mockllm", command, inspect_samples)
 
 
 def promptfoo(out: Path) -> Runner:
     """Return promptfoo with its echo provider, installed once below `out`.
+
+    Raises:
+        Unavailable: it cannot be installed, or there is no npm.
+    """
+    program = promptfoo_program(out)
+
+    def command(directory: Path, items: int) -> Command:
+        tests = [{"vars": {"q": f"question {number}, answer 42"}, "assert": PROMPTFOO_CHECKS} for number in range(items)]
+        (directory / "config.json").write_text(json.dumps({"prompts": ["{{q}}"], "providers": ["echo"], "tests": tests}))
+        return promptfoo_command(program, directory, ("-j", str(CONCURRENCY)))
+
+    return Runner("promptfoo echo", command, promptfoo_passed)
+
+
+def promptfoo_program(out: Path) -> Path:
+    """Return promptfoo's program, installed once below `out`.
 
     Raises:
         Unavailable: it cannot be installed, or there is no npm.
@@ -152,25 +176,29 @@ def promptfoo(out: Path) -> Runner:
             raise Unavailable("there is no npm")
         home.mkdir(parents=True, exist_ok=True)
         install([npm, "install", "--no-audit", "--no-fund", "--prefix", str(home), "promptfoo"])
-
-    def command(directory: Path, items: int) -> Command:
-        checks = [{"type": "contains", "value": "42"}, {"type": "not-contains", "value": "forbidden"}]
-        tests = [{"vars": {"q": f"question {number}, answer 42"}, "assert": checks} for number in range(items)]
-        (directory / "config.json").write_text(json.dumps({"prompts": ["{{q}}"], "providers": ["echo"], "tests": tests}))
-        options = ("--no-cache", "--no-progress-bar", "--no-table", "--no-share", "-j", str(CONCURRENCY))
-        quiet = {"PROMPTFOO_DISABLE_TELEMETRY": "1", "PROMPTFOO_DISABLE_UPDATE": "1", "PROMPTFOO_CONFIG_DIR": str(directory / "state")}
-        return Command((str(program), "eval", "-c", "config.json", *options), directory, quiet)
-
-    return Runner("promptfoo echo", command, _promptfoo_passed)
+    return program
 
 
-def _inspect_samples(directory: Path) -> int:
+def promptfoo_command(program: Path, directory: Path, options: tuple[str, ...]) -> Command:
+    """Return the command that evaluates `config.json` of a directory, without what is no evaluation."""
+    plain = ("--no-cache", "--no-progress-bar", "--no-table", "--no-share")
+    quiet = {"PROMPTFOO_DISABLE_TELEMETRY": "1", "PROMPTFOO_DISABLE_UPDATE": "1", "PROMPTFOO_CONFIG_DIR": str(directory / "state")}
+    return Command((str(program), "eval", "-c", "config.json", *plain, *options), directory, quiet)
+
+
+def arena_passed(directory: Path) -> int:
+    """Return how many items `arena eval -o json` printed as passed."""
+    return (directory / OUTPUT).read_bytes().count(b'"verdict":"pass","reused"')
+
+
+def inspect_samples(directory: Path) -> int:
     """Return how many samples the log holds; its format keeps scores inside each."""
     (log,) = (directory / "logs").glob("*.eval")
     with zipfile.ZipFile(log) as archive:
         return sum(name.startswith("samples/") for name in archive.namelist())
 
 
-def _promptfoo_passed(directory: Path) -> int:
+def promptfoo_passed(directory: Path) -> int:
+    """Return how many tests promptfoo says passed."""
     found = re.search(r"([\d,]+) passed", (directory / OUTPUT).read_text())
     return int(found[1].replace(",", "")) if found else 0
