@@ -21,7 +21,7 @@ from engine.plan import MockOverride, Plan, PlanRequest, make_plan
 from engine.providers.connections import NO_CONNECTIONS, Connections
 from foundation.clock import SystemClock
 from tests.agents.clients import PlainAgent, hosted, open_files, served, write_starter
-from tests.agents.scripted_agent import HANG_UP, ScriptedAgent, chunk, done, serving
+from tests.agents.scripted_agent import HANG_UP, ScriptedAgent, Step, answered, called, chunk, done, serving
 
 Write = Callable[..., Bundle]
 
@@ -75,6 +75,39 @@ async def test_an_agent_is_tested_as_its_model_would_be(tmp_path: Path) -> None:
     assert told[0] == told[1]
     assert through.ttft_ms is not None
     assert 0 < through.ttft_ms <= through.provider_latency_ms
+
+
+async def test_rounds_of_calls_stand_before_the_reply(write: Write) -> None:
+    """What an agent did is told in the order in which it did it, and checks count it in its turn; what it answered is the last word."""
+    steps: list[Step] = [
+        called("1", "a", {"x": 1}),
+        called("2", "b"),
+        answered("2", "B"),
+        answered("1", "A"),
+        called("3", "c"),
+        answered("3", error="no"),
+        chunk("So."),
+        done(),
+    ]
+    checks = [
+        {"type": "tools_called", "params": {"tool_names": ["a", "b"]}},
+        {"type": "tool_call_count", "params": {"max": 3}},
+        {"type": "no_tool_errors", "params": {"tools": ["a", "b"]}},
+        {"type": "content_matches", "params": {"pattern": "^So.$"}},
+    ]
+    bundle = write([{"role": "user", "content": "Go", "assertions": checks}], {})
+    async with serving(ScriptedAgent(steps).serve) as endpoint:
+        (result,) = await run(bundle, planned(bundle, {"default": (agent(endpoint),)}))
+    assert result.verdict is Verdict.PASS, result.checks
+    assert [(m["role"], m["content"], [call["name"] for call in m.get("toolCalls", ())]) for m in result.messages] == [
+        ("user", "Go", []),
+        ("assistant", "", ["a", "b"]),
+        ("tool", "A", []),
+        ("tool", "B", []),
+        ("assistant", "", ["c"]),
+        ("tool", "Error: no", []),
+        ("assistant", "So.", []),
+    ]
 
 
 async def test_agents_and_models_stand_in_one_matrix(tmp_path: Path) -> None:
