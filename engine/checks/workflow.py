@@ -6,6 +6,8 @@ from engine.checks.registry import CheckType
 from engine.checks.shown import listed, shown
 from engine.checks.tool_order import subsequence_length
 
+TRANSITION = "workflow__transition"
+
 
 def trace_of(evidence: Evidence) -> WorkflowTrace:
     """Return the workflow so far.
@@ -18,12 +20,21 @@ def trace_of(evidence: Evidence) -> WorkflowTrace:
     return evidence.workflow
 
 
+def _last_refusal(evidence: Evidence) -> str:
+    """Return why the last transition that was asked for was not made, as the end of an explanation; "" when it was made."""
+    asked = [record for record in evidence.calls if record.call.name == TRANSITION]
+    refused = asked[-1].result.error if asked else ""
+    return f"; the last transition failed: {shown(refused)}" if refused else ""
+
+
 def _state_is(values: Values) -> Evaluate:
     wanted = values["state"]
 
     def evaluate(evidence: Evidence) -> Outcome:
         state = trace_of(evidence).state
-        return verdict(holds=state == wanted, explanation=f"the state is {shown(state)}, {shown(wanted)} wanted", value={"state": state})
+        return verdict(
+            holds=state == wanted, explanation=f"the state is {shown(state)}, {shown(wanted)} wanted{_last_refusal(evidence)}", value={"state": state}
+        )
 
     return evaluate
 
@@ -33,7 +44,11 @@ def _transitioned_to(values: Values) -> Evaluate:
 
     def evaluate(evidence: Evidence) -> Outcome:
         entered = trace_of(evidence).entered
-        return verdict(holds=wanted in entered, explanation=f"went to {listed(entered)}, {shown(wanted)} wanted", value={"entered": list(entered)})
+        return verdict(
+            holds=wanted in entered,
+            explanation=f"went to {listed(entered)}, {shown(wanted)} wanted{_last_refusal(evidence)}",
+            value={"entered": list(entered)},
+        )
 
     return evaluate
 
@@ -42,7 +57,9 @@ def _complete(_: Values) -> Evaluate:
     def evaluate(evidence: Evidence) -> Outcome:
         trace = trace_of(evidence)
         ends = "ends the workflow" if trace.terminal else "does not end the workflow"
-        return verdict(holds=trace.terminal, explanation=f"the state {shown(trace.state)} {ends}", value={"state": trace.state})
+        return verdict(
+            holds=trace.terminal, explanation=f"the state {shown(trace.state)} {ends}{_last_refusal(evidence)}", value={"state": trace.state}
+        )
 
     return evaluate
 

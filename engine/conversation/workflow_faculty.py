@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.bundle.workflows import Artifact, State, Workflow
+from engine.checks.workflow import TRANSITION
 from engine.conversation.brief import NO_BRIEF, Brief, Setting, compile_brief
 from engine.conversation.faculties import Enable, Faculty, OwnTool, Performer, object_schema
 from engine.conversation.transcript import Transcript
@@ -18,7 +19,7 @@ from engine.tools.port import CallableTool, CallFailed
 from engine.tools.schema import Schema
 from foundation.clock import Clock
 
-TRANSITION, SET_ARTIFACT = "workflow__transition", "workflow__set_artifact"
+SET_ARTIFACT = "workflow__set_artifact"
 PREFIX = "artifacts."
 MAX_INDENTED_CHARACTERS = 16 * 1024
 """Deeper nesting than any answer needs would indent a longer one into hundreds of megabytes."""

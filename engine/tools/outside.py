@@ -6,12 +6,14 @@ Built only for bundles that reach outside. Must not know conversations.
 
 import asyncio
 import math
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.bundle.model import Bundle, Scenario, Tool
-from engine.bundle.outside_names import programs_needed, servers_needed
+from engine.bundle.outside_names import MCP_PREFIX, programs_needed, servers_needed
+from engine.bundle.problems import did_you_mean
+from engine.bundle.scenario_prompts import tool_patterns_of
 from engine.bundle.services import A2aAgent, McpServer
 from engine.errors import ToolsUnavailable
 from engine.permissions import Permissions
@@ -80,8 +82,22 @@ class Outside:
                     await self.confinement.check()
                 tools = await self._discover(scenario)
                 added = {tool.name: tool for tool in tools}
+                self._check_listed(scenario, added)
                 bundle = self._completed[scenario.id] = replace(self._bundle, tools={**self._bundle.tools, **added})
             return bundle
+
+    def _check_listed(self, scenario: Scenario, added: Mapping[str, Tool]) -> None:
+        """See that the servers list every tool that is allowed by its whole name: one that is never offered would be tested in vain."""
+        patterns = tool_patterns_of(self._bundle, scenario, listed=True)
+        for server in servers_needed(self._bundle, scenario):
+            prefix = f"{MCP_PREFIX}{server.name}__"
+            wanted = [
+                name for name in patterns if name.startswith(prefix) and not name.endswith("*") and server.tools.passes(name.removeprefix(prefix))
+            ]
+            for name in wanted:
+                if name not in added and name not in self._bundle.tools:
+                    hint = did_you_mean(name, [known for known in added if known.startswith(prefix)], otherwise="it lists")
+                    raise ToolsUnavailable(f"cannot offer the tool '{name}': MCP server '{server.name}' does not list it", hint=hint)
 
     async def close(self) -> None:
         """Close what is open. Idempotent."""

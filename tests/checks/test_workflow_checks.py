@@ -40,6 +40,17 @@ def test_workflow_checks(ask: Ask, check: str, params: dict[str, Any], score: fl
     assert ask(check, params, replies=REPLIES, workflow=COURSE).score == pytest.approx(score)
 
 
+@pytest.mark.parametrize("check", [("state_is", {"state": "billing"}), ("transitioned_to", {"state": "billing"}), ("workflow_complete", {})])
+def test_a_refused_transition_explains_where_the_workflow_stands(ask: Ask, called: Called, check: tuple[str, dict[str, Any]]) -> None:
+    """Where the last transition was refused, the explanation says why; a refusal that was made good is no news."""
+    stands = WorkflowTrace("intake", terminal=False, entered=(), speakers=("intake",))
+    refused, made = called("workflow__transition", error="no event 'Invoce'"), called("workflow__transition")
+    assert "the last transition failed: 'no event \\'Invoce\\''" in ask(*check, reply="x", workflow=stands, calls=[refused]).explanation.replace(
+        '"', "'"
+    )
+    assert "failed" not in ask(*check, reply="x", workflow=stands, calls=[refused, made]).explanation
+
+
 @pytest.mark.parametrize(
     "check",
     [

@@ -66,6 +66,15 @@ async def test_one_session_a_conversation(hold: Hold, program: WriteProgram) -> 
     assert result.messages[0]["meta"]["availableTools"] == ["mcp__my__count"]
 
 
+async def test_a_tool_that_its_server_does_not_list(hold: Hold, program: WriteProgram) -> None:
+    """A tool that is allowed by its whole name and is not there is an error that names the nearest one, as in a bundle's own tools: never a score."""
+    program("srv.py", PLAIN)
+    result = await hold({}, [], allowed=["mcp__my__coumt"], mcp_servers=[server()])
+    assert result.error is not None
+    assert (result.error.kind, result.retryable) == ("tools", False)
+    assert result.error.message == "cannot offer the tool 'mcp__my__coumt': MCP server 'my' does not list it"
+
+
 @pytest.mark.parametrize(
     ("tool", "said"),
     [
