@@ -149,13 +149,16 @@ class _Voice:
         self._live = ""
 
     def begin_turn(self) -> None:
+        """Begin a reply."""
         self._has_spoken, self._live = False, ""
 
     def say_piece(self, text: str) -> None:
+        """Say a piece of a message that is being given."""
         self._say(text, begins=not self._live)
         self._live += text
 
     def say_message(self, text: str) -> None:
+        """Say what of a whole message was not said in pieces."""
         live, self._live = self._live, ""
         rest = text.removeprefix(live)
         if rest:
@@ -174,12 +177,14 @@ class _ShownTranscript(Transcript):
         self._voice = voice
 
     def add_reply(self, message: Message) -> None:
+        """Append a message, and show it with its calls."""
         super().add_reply(message)
         self._voice.say_message(message.content)
         for call in message.tool_calls:
             self._voice.emit(Called(call))
 
     def add_result(self, call: ToolCall, result: ToolResult) -> None:
+        """Append a result, and show it."""
         super().add_result(call, result)
         self._voice.emit(Answered(call.id, result.content, result.error))
 
@@ -195,9 +200,11 @@ class _Live:
         self._voice = voice
 
     async def complete(self, request: Request) -> Reply:
+        """Return the reply, as the port says; it is not for the user."""
         return await self._provider.complete(request)
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """Return the reply in chunks, as the port says, each said to the user as it comes."""
         live = request.thread == THREAD and not self._session.brief.guardrails.judge_outputs
         async with aclosing(self._provider.stream(request)) as chunks:
             async for chunk in chunks:

@@ -1,22 +1,21 @@
-"""Asking an agent: what is sent, how a reply comes, how long it may take, and what each way of going wrong means."""
+"""Asking an agent: what is said, how a reply comes, how long it may take, and what each way of going wrong means."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 import pytest
 from aiohttp import web
 
 from engine.agents import frames
 from engine.agents.provider import AgentProvider
-from engine.agents.session import PATIENCE, Patience
+from engine.agents.session import Patience
 from engine.errors import ProviderError
 from engine.items import Usage
 from engine.providers.messages import Message
 from engine.providers.port import Reply, Request, Sampling, ToolSpec
 from engine.tools.episode import begin_episode
 from foundation.clock import FakeClock, SystemClock
+from tests.agents.asking import Nowhere, asking, spec_of, turn
 from tests.agents.scripted_agent import (
     CONNECTED,
     HANG_UP,
@@ -24,7 +23,6 @@ from tests.agents.scripted_agent import (
     ScriptedAgent,
     Step,
     answered,
-    answering,
     called,
     chunk,
     done,
@@ -34,35 +32,6 @@ from tests.agents.scripted_agent import (
 )
 
 SHORT = Patience(idle_s=0.1)
-
-
-class _Nowhere:
-    """Reaches no tool."""
-
-    def tool(self, name: str) -> None:
-        """Find none."""
-        del name
-
-
-def spec_of(endpoint: str, **more: Any) -> dict[str, Any]:
-    """Return the spec of an agent, as a plan carries it."""
-    return {"type": "agent", "endpoint": endpoint, "agent": "clerk", "namespace": "shop", "from_job": True} | more
-
-
-@asynccontextmanager
-async def asking(agent: ScriptedAgent, *, patience: Patience = PATIENCE, token: str = "") -> AsyncIterator[AgentProvider]:
-    """Serve an agent and ask it, within the episode of one item."""
-    async with AsyncExitStack() as stack:
-        endpoint = await stack.enter_async_context(serving(agent.serve))
-        provider = AgentProvider("clerk", spec_of(endpoint), SystemClock(), token, patience)
-        stack.push_async_callback(provider.close)
-        await stack.enter_async_context(begin_episode(_Nowhere()))
-        yield provider
-
-
-def turn(*texts: str, thread: str = "turns", **more: Any) -> Request:
-    """Return a request of a thread: texts of a user and an assistant in turn."""
-    return Request([Message("assistant" if place % 2 else "user", text) for place, text in enumerate(texts)], thread=thread, **more)
 
 
 async def test_turns_of_a_conversation_are_said_over_one_connection() -> None:
@@ -117,27 +86,6 @@ async def test_media_are_refused_by_name() -> None:
         assert (failed.value.kind, failed.value.transient, agent.requests) == ("invalid_request", False, [])
 
 
-async def test_the_handshake_names_the_agent_and_shows_the_token() -> None:
-    """The address is ws://endpoint/ws with agent and namespace; the token and a trace of W3C's form are headers."""
-    agent = ScriptedAgent([chunk("ok"), done()])
-    async with asking(agent, token="t0ken") as provider:
-        reply = await provider.complete(turn("Hi"))
-        request = agent.requests[0]
-        assert (request.path, dict(request.query)) == ("/ws", {"agent": "clerk", "namespace": "shop"})
-        assert request.headers["Authorization"] == "Bearer t0ken"
-        version, trace, parent, flags = request.headers["traceparent"].split("-")
-        assert (version, len(trace), len(parent), flags) == ("00", 32, 16, "01")
-        assert reply.meta["traceId"] == trace
-
-
-async def test_without_a_token_nothing_is_shown() -> None:
-    """There is no empty Authorization."""
-    agent = ScriptedAgent([chunk("ok"), done()])
-    async with asking(agent) as provider:
-        await provider.complete(turn("Hi"))
-        assert "Authorization" not in agent.requests[0].headers
-
-
 async def test_calls_that_the_agent_made_are_shown_and_not_made_again() -> None:
     """A reply has the agent's own calls with their results, its usage and cost; none of the calls is for us to answer."""
     usage = {"input_tokens": 7, "output_tokens": 3, "cached_tokens": 2}
@@ -164,7 +112,7 @@ async def test_times_are_those_of_the_agent() -> None:
         [after(0.2), called("1", "look"), after(0.3), answered("1"), chunk(""), after(0.5), chunk("a"), after(1), done()],
         greeting=(after(7), CONNECTED),
     )
-    async with serving(agent.serve) as endpoint, begin_episode(_Nowhere()):
+    async with serving(agent.serve) as endpoint, begin_episode(Nowhere()):
         provider = AgentProvider("clerk", spec_of(endpoint), clock)
         chunks = [piece async for piece in provider.stream(turn("Hi"))]
         await provider.close()
@@ -279,7 +227,7 @@ async def test_pings_are_no_frames() -> None:
             await asyncio.wait([asyncio.create_task(connection.receive())], timeout=0.01)
         return connection
 
-    async with serving(ping) as endpoint, begin_episode(_Nowhere()):
+    async with serving(ping) as endpoint, begin_episode(Nowhere()):
         provider = AgentProvider("clerk", spec_of(endpoint), SystemClock(), patience=Patience(idle_s=0.1))
         with pytest.raises(ProviderError, match="no frame of its reply came"):
             await provider.complete(turn("Hi"))
@@ -322,95 +270,6 @@ async def test_a_reply_that_is_not_heard_to_its_end_is_not_the_next_one() -> Non
         assert [message["content"] for message in agent.heard] == ["Hi", "Again"]
 
 
-REFUSALS: dict[str, tuple[int, dict[str, str], str, bool, str, float | None]] = {
-    "a bad token": (401, {}, "authentication", False, "answered 401", None),
-    "forbidden": (403, {}, "authentication", False, "answered 403", None),
-    "an agent that is not there": (404, {}, "invalid_request", False, "no clerk here", None),
-    "too many": (429, {"Retry-After": "3"}, "rate_limit", True, "answered 429", 3.0),
-    "overloaded": (503, {"Retry-After": "2"}, "unavailable", True, "answered 503", 2.0),
-    "a redirect": (307, {"Location": "/ws2"}, "protocol", False, "a redirect, which is not followed", None),
-    "a page": (200, {}, "protocol", False, "answered 200", None),
-}
-
-
-@pytest.mark.parametrize(("status", "headers", "kind", "transient", "cause", "wish"), REFUSALS.values(), ids=REFUSALS.keys())
-async def test_a_handshake_that_is_refused_says_why(
-    status: int,
-    headers: dict[str, str],
-    kind: str,
-    transient: bool,  # noqa: FBT001
-    cause: str,
-    wish: float | None,
-) -> None:
-    """A status is an error of its kind, with its words and its wish when to come again; a redirect is not followed."""
-    asked: list[str] = []
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        asked.append(request.path)
-        return await answering(status, "no clerk here", headers)(request)
-
-    async with serving(answer) as endpoint:
-        provider = AgentProvider("clerk", spec_of(endpoint), SystemClock(), "t0ken")
-        with pytest.raises(ProviderError, match=cause) as failed:
-            await provider.complete(turn("Hi", thread=""))
-        await provider.close()
-    assert (failed.value.kind, failed.value.transient, failed.value.retry_after_s, asked) == (kind, transient, wish, ["/ws"])
-
-
-async def test_a_token_is_never_part_of_an_error() -> None:
-    """An agent that repeats what it was shown does not spread it."""
-
-    async def echo(request: web.Request) -> web.StreamResponse:
-        return web.Response(status=400, text=f"bad header {request.headers['Authorization']}")
-
-    async with serving(echo) as endpoint:
-        provider = AgentProvider("clerk", spec_of(endpoint), SystemClock(), "t0ken-of-mine")
-        with pytest.raises(ProviderError) as failed:
-            await provider.complete(turn("Hi", thread=""))
-        await provider.close()
-    assert "bad header Bearer ***" in failed.value.message
-    assert "t0ken-of-mine" not in repr(failed.value.__dict__)
-
-
-UNREACHED: dict[str, tuple[dict[str, Any], str, bool, str]] = {
-    "nobody listens": ({"endpoint": "127.0.0.1:1"}, "unavailable", True, "no connection to 127.0.0.1:1"),
-    "a metadata service": ({"endpoint": "169.254.169.254:80"}, "invalid_request", False, "may not be reached"),
-    "no host": ({"endpoint": "http://x"}, "invalid_request", False, "no host:port"),
-    "no port": ({"endpoint": "x"}, "invalid_request", False, "no host:port"),
-    "a path": ({"endpoint": "x:80/y"}, "invalid_request", False, "no host:port"),
-    "a port that is none": ({"endpoint": "x:eighty"}, "invalid_request", False, "cannot ask agent"),
-    "no endpoint": ({"endpoint": ""}, "unavailable", False, "it has no endpoint"),
-    "an agent in trouble": ({"endpoint": "", "trouble": "AgentRuntime 'clerk' is Pending"}, "unavailable", False, "AgentRuntime 'clerk' is Pending"),
-}
-
-
-@pytest.mark.parametrize(("spec", "kind", "transient", "cause"), UNREACHED.values(), ids=UNREACHED.keys())
-async def test_an_agent_that_cannot_be_reached_is_an_error(spec: dict[str, Any], kind: str, transient: bool, cause: str) -> None:  # noqa: FBT001 - a row
-    """Why nobody was asked is said; what an agent's own status says is not tried again."""
-    provider = AgentProvider("clerk", spec_of(**spec), SystemClock())
-    with pytest.raises(ProviderError, match=cause) as failed:
-        await provider.complete(turn("Hi", thread=""))
-    await provider.close()
-    assert (failed.value.kind, failed.value.transient) == (kind, transient)
-
-
-async def test_a_server_that_does_not_answer_the_handshake_is_given_up() -> None:
-    """Connecting has its own limit."""
-    silent = asyncio.Event()
-
-    async def wait(_: web.Request) -> web.StreamResponse:
-        await silent.wait()
-        return web.Response()
-
-    async with serving(wait) as endpoint:
-        provider = AgentProvider("clerk", spec_of(endpoint), SystemClock(), patience=Patience(connect_s=0.05))
-        with pytest.raises(ProviderError, match=r"within 0\.05 s") as failed:
-            await provider.complete(turn("Hi", thread=""))
-        silent.set()
-        await provider.close()
-    assert (failed.value.kind, failed.value.transient) == ("timeout", True)
-
-
 async def test_a_conversation_that_is_cancelled_leaves_nothing_behind() -> None:
     """An item whose time is over closes its connection, and no task of it lives on."""
     agent = ScriptedAgent([chunk("I thi")])
@@ -418,7 +277,7 @@ async def test_a_conversation_that_is_cancelled_leaves_nothing_behind() -> None:
         provider = AgentProvider("clerk", spec_of(endpoint), SystemClock())
 
         async def item() -> Reply:
-            async with begin_episode(_Nowhere()):
+            async with begin_episode(Nowhere()):
                 return await provider.complete(turn("Hi"))
 
         task = asyncio.create_task(item())
