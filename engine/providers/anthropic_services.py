@@ -51,6 +51,11 @@ def claude_on_vertex(spec: Spec, keys: Keys) -> Service:
     return Service(_wire(spec, "vertex"), url, vertex_signer(spec, keys, url))
 
 
+def _caches(wish: Any) -> bool:
+    """Return whether a spec's `prompt_caching` asks for it: true, or an object that does not say `enabled: false`."""
+    return bool(wish.get("enabled", True)) if isinstance(wish, Mapping) else bool(wish) and wish not in ("off", "none", "false")
+
+
 def _wire(spec: Spec, platform: str = "") -> Anthropic:
     more = spec.get("additional_config") or {}
     capabilities = spec.get("capabilities") or ()
@@ -61,6 +66,7 @@ def _wire(spec: Spec, platform: str = "") -> Anthropic:
             thinking_budget=more.get("thinking_budget"),
             effort=str(more.get("effort") or ""),
             has_schemas=not capabilities or "json" in capabilities,
+            caches=_caches((spec.get("defaults") or {}).get("prompt_caching")),
             unsupported=frozenset(spec.get("unsupported_params") or ()),
             extra=more.get("extra_body") or {},
         )

@@ -4,7 +4,7 @@ Owns the framing, its checksums, and where Bedrock puts an event of the model's 
 Must not know what the events say.
 """
 
-import base64
+import binascii
 import json
 import zlib
 from collections.abc import Iterator
@@ -28,10 +28,11 @@ _SIZES: Final = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 class AwsEventReader:
     """Reads one stream. `feed` it what comes; what the `end` leaves is a message that was cut off, and no event."""
 
-    __slots__ = ("_buffer",)
+    __slots__ = ("_buffer", "_headers")
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+        self._headers: tuple[bytes, dict[str, str]] = (b"", {})
 
     def feed(self, data: bytes) -> list[Event]:
         """Return the events that `data` completes, in order.
@@ -69,7 +70,13 @@ class AwsEventReader:
         if zlib.crc32(message[: -_CRC.size]) != _CRC.unpack_from(message, size - _CRC.size)[0]:
             raise _unreadable("the checksum of a message is wrong")
         begin = _PRELUDE.size + headers_size
-        return dict(_headers(message[_PRELUDE.size : begin])), message[begin : -_CRC.size]
+        return self._read(message[_PRELUDE.size : begin]), message[begin : -_CRC.size]
+
+    def _read(self, headers: bytes) -> dict[str, str]:
+        """Return the headers, which are the same in message after message."""
+        if headers != self._headers[0]:
+            self._headers = (headers, dict(_headers(headers)))
+        return self._headers[1]
 
 
 def _headers(data: bytes) -> Iterator[tuple[str, str]]:
@@ -106,7 +113,7 @@ def _event(headers: dict[str, str], payload: bytes) -> Event | None:
         return None
     try:
         wrapped = json.loads(payload)["bytes"]
-        return Event("", base64.b64decode(wrapped, validate=True).decode())
+        return Event("", binascii.a2b_base64(wrapped, strict_mode=True).decode())
     except (KeyError, TypeError, ValueError, RecursionError):
         raise _unreadable("a chunk has no bytes") from None
 

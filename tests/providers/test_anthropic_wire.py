@@ -206,6 +206,11 @@ def test_caching_is_asked_for() -> None:
     assert body_of(Request([HI], tools=(LOOK,), cache=True))["tools"][0]["cache_control"] == marked
 
 
+def test_a_provider_may_ask_for_caching_itself() -> None:
+    """What a provider's file says holds for every request."""
+    assert body_of(Request([HI]), caches=True) == body_of(Request([HI], cache=True))
+
+
 @pytest.mark.parametrize(
     ("model", "thinking", "limit"),
     [

@@ -6,7 +6,7 @@ Owns the JSON of requests and replies, and the order of a stream's events. Pure.
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -41,7 +41,7 @@ class AnthropicOptions:
 
     `platform` is "" (Anthropic and gateways), bedrock or vertex. `thinking_budget` (tokens) turns thinking on; models that decide by themselves how
     much to think take it as no more than that. `effort` is low, medium, high, xhigh or max; "" leaves it to the model. `has_schemas` says whether a
-    reply may be asked to fit a JSON Schema, where model and host can. `unsupported` are keys of sampling that are never sent, `extra` keys of the
+    reply may be asked to fit a JSON Schema, where model and host can. `caches` asks for prompt caching in every request. `unsupported` are keys of sampling that are never sent, `extra` keys of the
     request that always are.
     """
 
@@ -50,6 +50,7 @@ class AnthropicOptions:
     thinking_budget: int | None = None
     effort: str = ""
     has_schemas: bool = True
+    caches: bool = False
     unsupported: frozenset[str] = frozenset()
     extra: Mapping[str, Any] = field(default_factory=dict)
 
@@ -73,6 +74,8 @@ class Anthropic:
             ProviderError: a part of a message has no place in this protocol (`invalid_request`).
         """
         options, sampling = self._options, request.sampling
+        if options.caches and not request.cache:
+            request = replace(request, cache=True)
         body: dict[str, Any] = {"max_tokens": sampling.max_tokens or DEFAULT_MAX_TOKENS, "messages": messages_of(request), **tools_of(request)}
         if request.system:
             body["system"] = system_of(request)
