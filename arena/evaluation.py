@@ -2,20 +2,23 @@
 
 import asyncio
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from arena.settings import process_environment
 from engine.bundle import load_bundle
+from engine.bundle.model import Bundle
 from engine.bundle.supported import check_supported
 from engine.conversation import ItemRunner
 from engine.items import Item, ItemResult
 from engine.permissions import NO_PERMISSIONS, Permissions
-from engine.plan import MockOverride, PlanRequest, WorkerOptions, make_plan
+from engine.plan import MockOverride, Plan, PlanRequest, WorkerOptions, make_plan
 from engine.providers.connections import Connections
+from engine.providers.prices import Price
+from engine.providers.specs import is_built
 from engine.results.collected import CollectedResults
 from engine.results.summary import RunIdentity
 from engine.worker_items import execute, retry_delay_s
@@ -34,6 +37,32 @@ class EvaluationRequest:
     mock: str | None = None
     concurrency: int = 16
     permissions: Permissions = NO_PERMISSIONS
+    prices: Mapping[str, Price] = field(default_factory=dict)
+
+
+def planned(request: EvaluationRequest) -> tuple[Bundle, Plan]:
+    """Return a bundle and the plan of what is asked of it.
+
+    Raises:
+        EngineError: the bundle, a filter or a feature is refused.
+    """
+    bundle = load_bundle(request.root, request.arena_file)
+    plan = make_plan(
+        bundle,
+        PlanRequest(
+            arena_file=request.arena_file,
+            trials=request.trials,
+            include=(),
+            exclude=(),
+            providers=None,
+            mock=None if request.mock is None else MockOverride(config=request.mock or None, outside=True),
+            only_scenarios=request.scenarios,
+            only_providers=request.providers,
+        ),
+        WorkerOptions(concurrency=request.concurrency, permissions=request.permissions, prices=request.prices),
+    )
+    check_supported(bundle, plan)
+    return bundle, plan
 
 
 class Evaluation:
@@ -46,24 +75,14 @@ class Evaluation:
     def __init__(self, request: EvaluationRequest) -> None:
         self._request = request
         self._clock = SystemClock()
-        self.bundle = load_bundle(request.root, request.arena_file)
-        self.plan = make_plan(
-            self.bundle,
-            PlanRequest(
-                arena_file=request.arena_file,
-                trials=request.trials,
-                include=(),
-                exclude=(),
-                providers=None,
-                mock=None if request.mock is None else MockOverride(config=request.mock or None, outside=True),
-                only_scenarios=request.scenarios,
-                only_providers=request.providers,
-            ),
-            WorkerOptions(concurrency=request.concurrency, permissions=request.permissions),
-        )
-        check_supported(self.bundle, self.plan)
+        self.bundle, self.plan = planned(request)
         self.warnings = (*self.bundle.warnings, *self.plan.warnings)
         self.results = CollectedResults(RunIdentity(repository=str(request.root)), self.plan)
+
+    @property
+    def asks_models(self) -> bool:
+        """Return whether a model is asked over the network."""
+        return any(is_built(spec) for spec in (*self.plan.providers.values(), *self.plan.serving.values()))
 
     async def run(self) -> None:
         """Run every item, `concurrency` at a time; memory does not grow with their number."""

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from arena import settings
-from arena.cli.evaluate import locate
 from arena.cli.options import AllowNetwork, Mock, OwnCode, OwnCodeNetwork, OwnCodeUnconfined, own_permissions
 from arena.cli.screen import drop_output, paint, print_warning
+from arena.cli.selecting import locate
 from arena.cli.server import is_loopback
 from arena.errors import UsageError
 from arena.listening import listen

@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from arena import settings
-from arena.cli.evaluate import locate
 from arena.cli.options import flag
 from arena.cli.screen import counted, paint
+from arena.cli.selecting import locate
 from arena.errors import UsageError
 
 

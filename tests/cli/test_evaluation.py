@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import arena.cli
-from arena.cli.evaluate import locate
+from arena.cli.selecting import locate
 from arena.errors import UsageError
 from arena.evaluation import Evaluation, EvaluationRequest
 from engine.bundle.starter import starter_files
