@@ -26,6 +26,7 @@ from foundation.clock import Clock
 from reconcile.cluster.port import JOB, SECRET, Cluster
 from reconcile.errors import ClusterError, Conflict, Gone, NotFound
 from reconcile.kinds.names import RUN_LABEL
+from reconcile.worker_job import WAITING
 
 FINALIZER = "arena.omnia.altairalabs.ai/processes"
 LOOK_AGAIN_S = 1.0
@@ -70,6 +71,7 @@ class JobRunner:
         self._clock = clock
         self._wake = asyncio.Event()
         self._asked: dict[str, _Asked] = {}
+        self._missing: dict[str, str] = {}
 
     async def run(self) -> None:
         """Work until cancelled. A look that the store or the disk fails is logged, and the next one finds the same work."""
@@ -116,6 +118,7 @@ class JobRunner:
         if job["metadata"].get("deletionTimestamp"):
             if self._end(uid):
                 self._processes.forget(uid)
+                self._missing.pop(uid, None)
                 await self._finalizers(job, [f for f in job["metadata"].get("finalizers", []) if f != FINALIZER])
             return
         if FINALIZER not in job["metadata"].get("finalizers", []):
@@ -167,9 +170,10 @@ class JobRunner:
         try:
             given = {**self._with_paths(order, await variables.of(order)), **self._host.environment()}
             own = await variables.text(SECRET, order.queue) if order.queue else ""
-        except NotThere as missing:  # whoever made the Job waits for it, or writes it anew
-            _log.info("worker_waits", job=metadata["name"], missing=str(missing))
+        except NotThere as missing:  # whoever made the Job writes it, or somebody else will
+            self._missing[metadata["uid"]] = str(missing)
             return record
+        self._missing.pop(metadata["uid"], None)
         if order.queue is not None:
             address, installation = given[worker_settings.REDIS_URL], given[worker_settings.INSTALLATION]
             if not is_of_run(own, address=address, installation=installation):  # whoever made the Job writes its Secret anew
@@ -205,6 +209,10 @@ class JobRunner:
             kind, reason = ("Failed", "FailedIndexes") if failed else ("Complete", "CompletionsReached")
             status["completionTime"] = self._now()
             status["conditions"] = [self._condition(kind, reason, "")]
+        elif (said := job.get("status", {}).get("conditions")) is not None or uid in self._missing:
+            missing = [self._missing[uid]] if uid in self._missing else []
+            same = [condition["message"] for condition in said or ()] == missing
+            status["conditions"] = said if same else [self._condition(WAITING, "NotThere", cause) for cause in missing]
         return status
 
     def _condition(self, kind: str, reason: str, message: str) -> dict[str, str]:

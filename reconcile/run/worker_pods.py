@@ -1,6 +1,6 @@
 """A look at a run's pods while some of its workers are not at work: what keeps them from it goes into the run's message.
 
-Only on a cluster: the processes of one machine have no pods.
+On a cluster: the processes of one machine have no pods, and their Job says what they wait for.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,6 +14,7 @@ from reconcile.naming import MAX_LABEL, fit
 from reconcile.run.pod_troubles import workers_trouble
 from reconcile.run.scope import RunScope
 from reconcile.run.worker_jobs import end_workers, is_own, known_job
+from reconcile.worker_job import WAITING
 
 LOOK_EVERY_S = 10.0
 SLOWEST_S = 60.0
@@ -39,7 +40,9 @@ class PodLooks:
 
     async def trouble(self, run: RunScope) -> str:
         """Return what keeps workers of a run from working, "" when nothing does; at most a minute old."""
-        job = await known_job(run) if run.world.pods else None
+        job = await known_job(run)
+        if run.world.pods is None:
+            return _waiting(job) if is_own(run, job) else ""
         if job is None or not is_own(run, job) or _all_at_work(job.get("status") or {}, run.status.get("workers", 0)):
             self.forget(run.uid)
             return ""
@@ -79,6 +82,12 @@ async def _is_namespace_deleted(run: RunScope) -> bool:
         return "deletionTimestamp" in (await run.cluster.get(NAMESPACE, None, run.namespace))["metadata"]
     except NotFound:
         return True
+
+
+def _waiting(job: Object | None) -> str:
+    """Return what the processes of a Job wait for; their runner says so in the Job itself."""
+    conditions = ((job or {}).get("status") or {}).get("conditions") or ()
+    return next((f"the workers wait for {found['message']}" for found in conditions if found["type"] == WAITING), "")
 
 
 def _needs_events(pods: Sequence[Object]) -> bool:

@@ -5,7 +5,7 @@ Owns the names that every worker's container sees: mount points and environment.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from engine import worker_settings
 from reconcile.kinds.job_pods import PodOverrides
@@ -19,6 +19,8 @@ SNAPSHOT_MOUNT = "/workspace-content"
 OUTPUT_MOUNT = "/arena-output"
 CONTENT_CLAIM = "arena-content"
 RETRIES_PER_WORKER = 3
+WAITING: Final = "Waiting"
+"""The condition of a Job whose processes cannot be started, since what a variable refers to is not there; only where they are no pods."""
 
 
 @dataclass(frozen=True, slots=True)

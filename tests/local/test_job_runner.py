@@ -70,7 +70,7 @@ class Scene:
 
     async def _ended(self, name: str) -> dict[str, Any] | None:
         status = await self.status(name)
-        return status if status.get("conditions") else None
+        return status if {c["type"] for c in status.get("conditions") or ()} & {"Complete", "Failed"} else None
 
     async def until(self, probe: Callable[[], Awaitable[Any]], deadline_s: float = 60.0) -> Any:
         """Let the runner look until `probe` finds something."""
@@ -264,6 +264,11 @@ async def test_a_process_waits_for_what_its_variables_refer_to(scene: Scene) -> 
     for _ in range(2):
         await scene.runner.sync()
     assert scene.processes.records(job["metadata"]["uid"]) == []
+    before = await scene.cluster.get(JOB, NS, "run-worker")
+    (waiting,) = before["status"]["conditions"]
+    assert (waiting["type"], waiting["message"]) == ("Waiting", "Secret 'late'")
+    await scene.runner.sync()
+    assert (await scene.cluster.get(JOB, NS, "run-worker"))["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
     await scene.cluster.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "late", "namespace": NS}, "stringData": {"a": "1"}})
     status = await scene.ended()
     assert (status["succeeded"], status["failed"]) == (1, 0)

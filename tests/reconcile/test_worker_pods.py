@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reconcile.cluster.port import EVENT, POD, Object
+from reconcile.cluster.port import EVENT, JOB, POD, Object
 from reconcile.cluster.port import NAMESPACE as NAMESPACE_KIND
 from reconcile.kinds.names import RUN_LABEL
 from reconcile.run import RunReconciler
@@ -91,6 +91,14 @@ async def test_a_machine_of_processes_has_no_pods(world: World) -> None:
     run = await started(world)
     await set_pod(world, run, {"phase": "Unknown"})
     assert await said(world) == "1 worker"
+
+
+async def test_what_processes_wait_for_is_told(world: World) -> None:
+    """Where workers are processes their Job says what they wait for, and the run says it."""
+    run = await started(world)
+    waiting = {"type": "Waiting", "status": "True", "reason": "NotThere", "message": "Secret 'team'", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    await world.cluster.patch_status(JOB, NAMESPACE, f"{run['metadata']['name']}-worker", {"conditions": [waiting]})
+    assert await said(world) == "1 worker; the workers wait for Secret 'team'"
 
 
 async def test_an_unchanged_trouble_is_not_written_twice(podded: World) -> None:
