@@ -6,6 +6,7 @@ Owns its table. Credentials never leave this module as values: a key written int
 import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from yaml.nodes import MappingNode, Node, ScalarNode
 
@@ -74,6 +75,25 @@ def _type(document: Document, node: Node, key: str) -> Any:
     return INVALID
 
 
+@reads({"type": "string", "format": "uri"})
+def _base_url(document: Document, node: Node, key: str) -> Any:
+    text = string(document, node, key)
+    if text and text is not INVALID and not is_base_url(text):
+        document.error(node, f"cannot read '{key}': '{shown(text)}' is no address of http or https", "write scheme, host and path: https://host/v1")
+        return INVALID
+    return text
+
+
+def is_base_url(text: str) -> bool:
+    """Say whether paths can follow an address: it is of http or https, and has a host, no credential, no query and no fragment."""
+    try:
+        parts = urlsplit(text)
+        is_whole = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return is_whole and parts.scheme in ("http", "https") and "@" not in parts.netloc and not (parts.query or parts.fragment) and text.isprintable()
+
+
 @reads(lambda: schema_of(string_map))
 def _headers(document: Document, node: Node, key: str) -> Any:
     values = string_map(document, node, key)
@@ -128,7 +148,7 @@ PROVIDER_TABLE = Table(
         "voice": string,
         "sample_rate": integer(1),
         "audio_files": list_of(string),
-        "base_url": string,
+        "base_url": _base_url,
         "headers": _headers,
         "rate_limit": checked(Table("`rate_limit`", {"rps": number, "burst": integer(0)})),
         "defaults": record(_DEFAULTS, RequestDefaults, located=False),
@@ -162,6 +182,7 @@ def read_provider(document: Document, node: Node, ident: str) -> dict[str, Any] 
     fields["spec"] = spec
     spec["id"] = ident
     _drop_key(document, node, spec)
+    _say_what_a_type_ignores(document, values, node)
     if values["type"] == "mock":
         _say_what_a_mock_ignores(document, entries(document, node) if isinstance(node, MappingNode) else {})
     config = entries(document, node).get("additional_config") if isinstance(node, MappingNode) else None
@@ -187,6 +208,24 @@ def _drop_key(document: Document, node: Node, spec: dict[str, Any]) -> None:
         document.problems.warning(
             place, "'api_key' in the bundle can be read by everyone who can read the repository, and is not used", "use credential_env"
         )
+
+
+def _say_what_a_type_ignores(document: Document, values: Mapping[str, Any], node: Node) -> None:
+    """Note what only some vendors have a use for."""
+    if not isinstance(node, MappingNode):
+        return
+    caching = getattr(values.get("defaults"), "prompt_caching", None) is not None
+    if caching and values["type"] not in ("claude", "mock"):
+        place = entries(document, node)["defaults"][0]
+        document.problems.note(
+            document.at(place), f"'prompt_caching' has no effect on type {values['type']}: who serves it caches without being asked"
+        )
+    platform = values.get("platform") or {}
+    if platform.get("type") == "azure":
+        for key in ("region", "project"):
+            if key in platform:
+                place = entries(document, node)["platform"][0]
+                document.problems.note(document.at(place), f"'{key}' of `platform` has no effect on azure: its endpoint says where the model is")
 
 
 def _say_what_a_mock_ignores(document: Document, keys: Mapping[str, tuple[Node, Node]]) -> None:

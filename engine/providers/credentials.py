@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
 
 from engine.errors import CredentialMissing
 from engine.tools.environment import is_ours
@@ -23,6 +24,15 @@ _DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = {
     "huggingface": ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"),
 }
 """Variables of each type, the first one that is set wins."""
+
+_HOSTS: Final[Mapping[str, str]] = {
+    "openai": "openai.com",
+    "claude": "anthropic.com",
+    "gemini": "googleapis.com",
+    "voyageai": "voyageai.com",
+    "huggingface": "huggingface.co",
+}
+"""Each vendor's own domain, where nobody is answered without a key."""
 
 _OF_PLATFORMS: Final[Mapping[str, tuple[str, ...]]] = {
     "azure": ("AZURE_OPENAI_API_KEY", "AZURE_API_KEY"),
@@ -114,7 +124,7 @@ def needed(spec: Spec) -> tuple[str, ...]:
         return ()
     if named := credential.get("credential_env"):
         return (str(named),)
-    return () if _platform(spec) or spec.get("base_url") else _DEFAULTS.get(str(spec.get("type")), ())
+    return () if _platform(spec) or not _is_vendors_own(spec) else _DEFAULTS.get(str(spec.get("type")), ())
 
 
 def wanted(spec: Spec) -> tuple[str, ...]:
@@ -142,6 +152,11 @@ def _looked_at(spec: Spec) -> Iterator[str]:
         yield from _OF_PLATFORMS.get(platform, ())
     else:
         yield from _DEFAULTS.get(str(spec.get("type")), ())
+
+
+def _is_vendors_own(spec: Spec) -> bool:
+    host, domain = urlsplit(str(spec.get("base_url") or "")).hostname or "", _HOSTS.get(str(spec.get("type")), "")
+    return not host or host == domain or host.endswith(f".{domain}")
 
 
 def _platform(spec: Spec) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.bundle.provider_reader import is_base_url
+from engine.errors import BundleInvalid
 from engine.providers.connections import Connections
 from engine.providers.credentials import Keys
 from engine.providers.limits import Limiter, limits_of
@@ -43,7 +45,13 @@ class Remotes:
         Raises:
             FeatureNotSupported: its type is not built, or needs an extra that is not installed.
             CredentialMissing: its key is not where it should be.
+            BundleInvalid: its address is none.
         """
+        written = str(spec.get("base_url") or (spec.get("platform") or {}).get("endpoint") or "")
+        if written and not is_base_url(written):
+            raise BundleInvalid(
+                f"cannot ask provider '{name}': its address is none of http or https", hint="write scheme, host and path: https://host/v1"
+            )
         service = service_of({**spec, "id": name}, self._keys)
         limiter, retries = self._account(name, spec)
         account = Account(limiter, retries, self._prices.of_spec(spec))

@@ -38,7 +38,7 @@ def test_missing_bundle(tmp_path: Path) -> None:
 
 def test_errors_warnings_and_notes(write: Write) -> None:
     """Errors, keys without effect and what is not built come together, by file and line."""
-    provider = "kind: Provider\nmetadata: {name: mock}\nspec:\n  type: openai\n  rate_limit: {rps: 1, burst: 1}\n"
+    provider = "kind: Provider\nmetadata: {name: mock}\nspec:\n  type: cartesia\n  http_transport: {max_idle_conns_per_host: 2}\n  pricing: {input_cost_per_1k: 1, output_cost_per_1k: 1}\n"
     scenario = "kind: Scenario\nmetadata: {name: hello}\nspec:\n  task_type: assistant\n  mode: x\n  turns: [{role: user, content: Hello, assertions: [{type: json_valid}]}]\n  voice: v\n"
     problems = validate_bundle(
         write({"config.arena.yaml": ARENA + "  deploy: {provider: x}\n", "providers/mock.yaml": provider, "scenarios/hello.yaml": scenario})
@@ -46,7 +46,7 @@ def test_errors_warnings_and_notes(write: Write) -> None:
     assert [(p.severity.value, f"{p.file}:{p.line}") for p in problems] == [
         ("note", "config.arena.yaml:7"),
         ("note", "providers/mock.yaml:2"),
-        ("warning", "providers/mock.yaml:5"),
+        ("note", "providers/mock.yaml:5"),
         ("note", "scenarios/hello.yaml:2"),
         ("warning", "scenarios/hello.yaml:5"),
     ]
