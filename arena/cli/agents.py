@@ -70,7 +70,7 @@ def serve(  # noqa: PLR0913 - one parameter an option
         ),
     ] = None,
     max_sessions: Annotated[
-        int, typer.Option("--max-sessions", envvar=settings.AGENT_MAX_SESSIONS, min=1, help="Conversations at a time; further ones get 503.")
+        int, typer.Option("--max-sessions", envvar=settings.AGENT_MAX_SESSIONS, min=1, help="Conversations at a time; further ones get 429.")
     ] = 200,
     idle: Annotated[
         float, typer.Option("--idle", envvar=settings.AGENT_IDLE, min=1, help="Seconds without a message after which a conversation ends.")

@@ -11,8 +11,10 @@ from typing import Any, Final
 from engine.agents.dialling import AgentAddress, Dialler, new_trace
 from engine.agents.failures import AgentFailures
 from engine.agents.session import PATIENCE, AgentSession, Patience
+from engine.errors import ProviderError
 from engine.providers.messages import Message
 from engine.providers.port import Chunk, Reply, Request
+from engine.providers.retry import Retries
 from engine.tools.episode import current_episode
 from foundation.clock import Clock
 
@@ -35,6 +37,7 @@ class AgentProvider:
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._failures = AgentFailures(name, token)
         self._dialler = Dialler(clock.now)
+        self._retries = Retries(clock, patience_s=patience.retry_s)
         self._patience = patience
         self._clock = clock
 
@@ -80,6 +83,27 @@ class AgentProvider:
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[AgentSession]:
+        session = await self._reach()
+        try:
+            yield session
+        finally:
+            await session.close()
+
+    async def _reach(self) -> AgentSession:
+        """Return a session that has begun, at the latest when patience ends."""
+        tries = self._retries.begin()
+        while True:
+            began = self._clock.monotonic()
+            try:
+                session = await self._begin()
+            except ProviderError as error:
+                await tries.pause(error, latency_s=self._clock.monotonic() - began)
+            else:
+                tries.answered()
+                session.attempts = tries.attempts
+                return session
+
+    async def _begin(self) -> AgentSession:
         trace = new_trace()
         try:
             url = self._address.url()
@@ -90,9 +114,10 @@ class AgentProvider:
         session.meta["traceId"] = trace.ident
         try:
             await session.begin()
-            yield session
-        finally:
+        except BaseException:
             await session.close()
+            raise
+        return session
 
 
 def _news(messages: Sequence[Message]) -> str:

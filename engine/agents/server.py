@@ -128,8 +128,10 @@ class AgentServer:
             return _refused(401, "UNAUTHORIZED", "the bearer token is missing or wrong", {"WWW-Authenticate": "Bearer"})
         if not _is_trusted(request.headers.get("Origin"), request.host):
             return _refused(403, "FORBIDDEN", "web pages are not let in", {})
-        if self._stopping.is_set() or len(self._handlers) >= self._options.max_sessions:
-            return _refused(503, "OVERLOADED", f"there are {self._options.max_sessions} sessions already", {"Retry-After": str(RETRY_S)})
+        if self._stopping.is_set():
+            return _refused(503, "STOPPING", "the server stops", {"Retry-After": str(RETRY_S)})
+        if len(self._handlers) >= self._options.max_sessions:
+            return _refused(429, "TOO_MANY_SESSIONS", f"there are {self._options.max_sessions} sessions already", {"Retry-After": str(RETRY_S)})
         return None
 
     def _is_known(self, request: web.Request) -> bool:

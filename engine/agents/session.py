@@ -7,7 +7,7 @@ is connected anew remembers nothing of what was said. Must not know how addresse
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from aiohttp import WSMessage, WSMsgType
@@ -18,7 +18,8 @@ from engine.agents.frames import Asked, Connected, Failed, Frame, FrameFault, re
 from engine.agents.reply import ReplyUnderway
 from engine.errors import ProviderError
 from engine.providers.deadline import Deadline
-from engine.providers.port import Chunk
+from engine.providers.port import Attempt, Chunk
+from engine.providers.retry import PATIENCE_S
 from foundation.clock import Clock
 
 CONNECT_S: Final = 10.0
@@ -30,11 +31,15 @@ _ENDINGS: Final = (WSMsgType.CLOSE, WSMsgType.CLOSING, WSMsgType.CLOSED)
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long an agent is waited for, in seconds: to connect, for its first frame, and from one frame of a reply to the next."""
+    """How long an agent is waited for, in seconds: to connect, for its first frame, and from one frame of a reply to the next.
+
+    For `retry_s` a session that does not begin is tried again; nothing was said in it yet.
+    """
 
     connect_s: float = CONNECT_S
     first_frame_s: float = FIRST_FRAME_S
     idle_s: float = IDLE_S
+    retry_s: float = PATIENCE_S
 
 
 PATIENCE: Final = Patience()
@@ -42,7 +47,10 @@ PATIENCE: Final = Patience()
 
 
 class AgentSession:
-    """A session that has begun. One turn at a time; `meta` is kept with each reply, and `is_fresh` says that nothing was said yet."""
+    """A session that has begun. One turn at a time.
+
+    `meta` is kept with each reply, `attempts` to begin it with the first one; `is_fresh` says that nothing was said yet.
+    """
 
     def __init__(self, socket: Socket, failures: AgentFailures, patience: Patience, clock: Clock) -> None:
         self._socket = socket
@@ -54,6 +62,7 @@ class AgentSession:
         self._broken: ProviderError | None = None
         self._unread: ReplyUnderway | None = None
         self.meta: dict[str, str] = {}
+        self.attempts: tuple[Attempt, ...] = ()
         self.is_fresh = True
 
     async def begin(self) -> None:
@@ -119,7 +128,8 @@ class AgentSession:
                 yield Chunk(text)
         self._unread = None
         self._look_ahead()
-        yield Chunk(reply=underway.reply(dict(self.meta)))
+        attempts, self.attempts = self.attempts, ()
+        yield Chunk(reply=replace(underway.reply(dict(self.meta)), attempts=attempts))
 
     async def _hear_out(self, deadline: Deadline) -> None:
         """Wait for the end of a reply that nobody wanted to hear to its end."""

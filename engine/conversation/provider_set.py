@@ -137,8 +137,11 @@ class ProviderSet:
             return self._replay(name, spec)
         if spec.get("type") == "agent":
             from engine.agents.provider import AgentProvider  # noqa: PLC0415 - only runs that test agents need it
+            from engine.agents.session import Patience  # noqa: PLC0415 - same
+            from engine.providers.retry import patience_of  # noqa: PLC0415 - same
 
-            return AgentProvider(name, spec, self._clock, Keys(self._connections.environment).of({**spec, "id": name}))
+            token = Keys(self._connections.environment).of({**spec, "id": name})
+            return AgentProvider(name, spec, self._clock, token, Patience(retry_s=patience_of(self._plan.item_timeout_s)))
         if spec.get("type") != "mock":
             return self._remote(name, spec)
         additional = spec.get("additional_config") or {}

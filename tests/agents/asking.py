@@ -5,12 +5,15 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from engine.agents.provider import AgentProvider
-from engine.agents.session import PATIENCE, Patience
+from engine.agents.session import Patience
 from engine.providers.messages import Message
 from engine.providers.port import Request
 from engine.tools.episode import begin_episode
 from foundation.clock import SystemClock
 from tests.agents.scripted_agent import ScriptedAgent, serving
+
+ONCE = Patience(retry_s=0)
+"""Tries nothing again."""
 
 
 class Nowhere:
@@ -27,7 +30,7 @@ def spec_of(endpoint: str, **more: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def asking(agent: ScriptedAgent, *, patience: Patience = PATIENCE, token: str = "") -> AsyncIterator[AgentProvider]:
+async def asking(agent: ScriptedAgent, *, patience: Patience = ONCE, token: str = "") -> AsyncIterator[AgentProvider]:
     """Serve an agent and ask it, within the episode of one item."""
     async with AsyncExitStack() as stack:
         endpoint = await stack.enter_async_context(serving(agent.serve))

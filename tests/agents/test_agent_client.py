@@ -31,7 +31,7 @@ from tests.agents.scripted_agent import (
     until,
 )
 
-SHORT = Patience(idle_s=0.1)
+SHORT = Patience(retry_s=0, idle_s=0.1)
 
 
 async def test_turns_of_a_conversation_are_said_over_one_connection() -> None:
@@ -189,7 +189,7 @@ async def test_a_session_that_does_not_begin_is_an_error(greeting: tuple[Step, .
 
 
 SILENCES: dict[str, tuple[ScriptedAgent, Patience, str]] = {
-    "from the beginning": (ScriptedAgent(greeting=()), Patience(first_frame_s=0.1), r"no first frame came within 0\.1 s"),
+    "from the beginning": (ScriptedAgent(greeting=()), Patience(retry_s=0, first_frame_s=0.1), r"no first frame came within 0\.1 s"),
     "after the message": (ScriptedAgent([]), SHORT, r"no frame of its reply came within 0\.1 s"),
     "in the middle of a reply": (ScriptedAgent([chunk("I thi")]), SHORT, r"no frame of its reply came within 0\.1 s"),
 }
@@ -210,7 +210,7 @@ async def test_every_frame_begins_the_wait_anew() -> None:
     pieces: list[Step] = []
     for _ in range(3):
         pieces += [lambda: asyncio.sleep(0.4), chunk("x")]  # it is the passing of time that is tested
-    async with asking(ScriptedAgent([*pieces, done()]), patience=Patience(idle_s=1)) as provider:
+    async with asking(ScriptedAgent([*pieces, done()]), patience=Patience(retry_s=0, idle_s=1)) as provider:
         assert (await provider.complete(turn("Hi"))).text == "xxx"
 
 
@@ -228,7 +228,7 @@ async def test_pings_are_no_frames() -> None:
         return connection
 
     async with serving(ping) as endpoint, begin_episode(Nowhere()):
-        provider = AgentProvider("clerk", spec_of(endpoint), SystemClock(), patience=Patience(idle_s=0.1))
+        provider = AgentProvider("clerk", spec_of(endpoint), SystemClock(), patience=Patience(retry_s=0, idle_s=0.1))
         with pytest.raises(ProviderError, match="no frame of its reply came"):
             await provider.complete(turn("Hi"))
         await provider.close()

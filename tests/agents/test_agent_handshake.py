@@ -9,9 +9,12 @@ from aiohttp import web
 from engine.agents.provider import AgentProvider
 from engine.agents.session import Patience
 from engine.errors import ProviderError
-from foundation.clock import SystemClock
-from tests.agents.asking import asking, spec_of, turn
+from engine.providers.port import Reply
+from engine.tools.episode import begin_episode
+from foundation.clock import FakeClock, SystemClock
+from tests.agents.asking import ONCE, Nowhere, asking, spec_of, turn
 from tests.agents.scripted_agent import ScriptedAgent, answering, chunk, done, serving
+from tests.providers.simulated_time import simulate
 
 
 async def test_the_handshake_names_the_agent_and_shows_the_token() -> None:
@@ -63,7 +66,7 @@ async def test_a_handshake_that_is_refused_says_why(
         return await answering(status, "no clerk here", headers)(request)
 
     async with serving(answer) as endpoint:
-        provider = AgentProvider("clerk", spec_of(endpoint), SystemClock(), "t0ken")
+        provider = AgentProvider("clerk", spec_of(endpoint), SystemClock(), "t0ken", ONCE)
         with pytest.raises(ProviderError, match=cause) as failed:
             await provider.complete(turn("Hi", thread=""))
         await provider.close()
@@ -77,7 +80,7 @@ async def test_a_token_is_never_part_of_an_error() -> None:
         return web.Response(status=400, text=f"bad header {request.headers['Authorization']}")
 
     async with serving(echo) as endpoint:
-        provider = AgentProvider("clerk", spec_of(endpoint), SystemClock(), "t0ken-of-mine")
+        provider = AgentProvider("clerk", spec_of(endpoint), SystemClock(), "t0ken-of-mine", ONCE)
         with pytest.raises(ProviderError) as failed:
             await provider.complete(turn("Hi", thread=""))
         await provider.close()
@@ -100,7 +103,7 @@ UNREACHED: dict[str, tuple[dict[str, Any], str, bool, str]] = {
 @pytest.mark.parametrize(("spec", "kind", "transient", "cause"), UNREACHED.values(), ids=UNREACHED.keys())
 async def test_an_agent_that_cannot_be_reached_is_an_error(spec: dict[str, Any], kind: str, transient: bool, cause: str) -> None:  # noqa: FBT001 - a row
     """Why nobody was asked is said; what an agent's own status says is not tried again."""
-    provider = AgentProvider("clerk", spec_of(**spec), SystemClock())
+    provider = AgentProvider("clerk", spec_of(**spec), SystemClock(), patience=ONCE)
     with pytest.raises(ProviderError, match=cause) as failed:
         await provider.complete(turn("Hi", thread=""))
     await provider.close()
@@ -116,9 +119,42 @@ async def test_a_server_that_does_not_answer_the_handshake_is_given_up() -> None
         return web.Response()
 
     async with serving(wait) as endpoint:
-        provider = AgentProvider("clerk", spec_of(endpoint), SystemClock(), patience=Patience(connect_s=0.05))
+        provider = AgentProvider("clerk", spec_of(endpoint), SystemClock(), patience=Patience(retry_s=0, connect_s=0.05))
         with pytest.raises(ProviderError, match=r"within 0\.05 s") as failed:
             await provider.complete(turn("Hi", thread=""))
         silent.set()
         await provider.close()
     assert (failed.value.kind, failed.value.transient) == ("timeout", True)
+
+
+async def test_a_session_that_does_not_begin_is_tried_again() -> None:
+    """An agent that is full, or away for a moment, costs no item: nothing was said yet. The attempts stand with the first reply."""
+    clock, agent = FakeClock(), ScriptedAgent([chunk("Hello."), done()], [chunk("Bye."), done()])
+    asked: list[float] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        asked.append(clock.monotonic())
+        refusals = [answering(429, "full", {"Retry-After": "3"}), answering(503, "restarting")]
+        return await (refusals[len(asked) - 1](request) if len(asked) <= len(refusals) else agent.serve(request))
+
+    async def item() -> tuple[Reply, Reply]:
+        async with begin_episode(Nowhere()):
+            return await provider.complete(turn("Hi")), await provider.complete(turn("Hi", "Hello.", "Bye"))
+
+    async with serving(answer) as endpoint:
+        provider = AgentProvider("clerk", spec_of(endpoint), clock)
+        first, second = await simulate(clock, item())
+        await provider.close()
+    assert [attempt.kind for attempt in first.attempts] == ["rate_limit", "unavailable"]
+    assert asked[1] - asked[0] >= 3
+    assert (first.text, second.text, second.attempts) == ("Hello.", "Bye.", ())
+
+
+async def test_patience_with_an_agent_ends() -> None:
+    """One that stays away is an error in the end, which names it."""
+    clock = FakeClock()
+    provider = AgentProvider("clerk", spec_of("127.0.0.1:1"), clock, patience=Patience(retry_s=20))
+    with pytest.raises(ProviderError, match="no connection to 127"):
+        await simulate(clock, provider.complete(turn("Hi", thread="")))
+    await provider.close()
+    assert 5 < clock.monotonic() < 25

@@ -118,7 +118,7 @@ async def test_there_are_only_so_many_sessions() -> None:
             with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
                 async with connected(endpoint):
                     pass
-            assert (refused.value.status, refused.value.headers and refused.value.headers["Retry-After"]) == (503, "1")
+            assert (refused.value.status, refused.value.headers and refused.value.headers["Retry-After"]) == (429, "1")
         await until(lambda: server.sessions == 0)
         async with connected(endpoint) as client:
             assert await client.ask("hello") == [{"type": "chunk", "content": "hello"}, {"type": "done"}]
