@@ -93,6 +93,16 @@ _OF_RUNS = ("ARENA_CREDENTIAL_", "ARENA_GIVEN")
 _PLAIN = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "VIRTUAL_ENV", "PYTHONPATH")
 """Variables that programs need to find their files and to write the time and the language of this machine."""
 
+_NOBODY = {
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "CLOUDSDK_CONFIG": os.devnull,
+    "NO_GCE_CHECK": "true",
+    "AZURE_TOKEN_CREDENTIALS": "EnvironmentCredential",
+}
+"""Keeps the clouds' libraries from finding out who the operator is, by files and by this machine: a bundle could spend in that name."""
+
 _GITHUB_STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 _GITHUB_WORKSPACE = "GITHUB_WORKSPACE"
 _CRASH_AT = "ARENA_CRASH_AT"
@@ -129,11 +139,12 @@ def replace_environment(variables: Mapping[str, str]) -> None:
 def worker_environment(names: Iterable[str] = ()) -> dict[str, str]:
     """Return what a worker process inherits of this environment: what programs need to run, what is Arena's own, and the variables of these `names`.
 
-    Nothing else, and no key of a run's providers: a bundle may name variables of its worker, for headers and programs, and whoever can push one is not always whose keys these are. Not
+    Nothing else, nobody's identity at a cloud, and no key of a run's providers: a bundle may name variables of its worker, for headers and programs, and whoever can push one is not always whose keys these are. Not
     our own address of the queue either: what a process was started with can be read for as long as it lives.
     """
     passed = {*_PLAIN, *names} - {REDIS_URL}
-    return {name: value for name, value in os.environ.items() if name in passed or (name.startswith(_OWN) and not name.startswith(_OF_RUNS))}
+    own = {name: value for name, value in os.environ.items() if name in passed or (name.startswith(_OWN) and not name.startswith(_OF_RUNS))}
+    return _NOBODY | own
 
 
 def process_environment() -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""Endpoints that speak Anthropic's protocol: Anthropic itself and gateways, Amazon Bedrock, Google Vertex.
+"""Endpoints that speak Anthropic's protocol: Anthropic itself and gateways, Amazon Bedrock, Google Vertex, Microsoft Foundry.
 
 Owns their addresses and which key each of them takes. Must not know how they are asked.
 """
@@ -8,8 +8,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from engine.providers.aws_stream import AwsEventReader
-from engine.providers.cloud_hosts import bedrock_host, vertex_place
-from engine.providers.clouds import bedrock_signer, vertex_signer
+from engine.providers.cloud_hosts import azure_endpoint, bedrock_host, vertex_place
+from engine.providers.clouds import azure_signer, bedrock_signer, vertex_signer
 from engine.providers.credentials import ApiKey, Keys
 from engine.providers.remote import Service
 from engine.providers.wires.anthropic import Anthropic, AnthropicOptions
@@ -17,6 +17,8 @@ from engine.providers.wires.anthropic import Anthropic, AnthropicOptions
 Spec = Mapping[str, Any]
 
 ANTHROPIC_URL: Final = "https://api.anthropic.com/v1"
+_KEY_HEADER: Final = "x-api-key"
+_AZURE_SCOPE: Final = "https://ai.azure.com/.default"
 
 
 def claude(spec: Spec, keys: Keys) -> Service:
@@ -24,7 +26,7 @@ def claude(spec: Spec, keys: Keys) -> Service:
     url = str(spec.get("base_url") or ANTHROPIC_URL).rstrip("/")
     if not urlsplit(url).path:
         url = f"{url}/v1"
-    return Service(_wire(spec), url, ApiKey(keys.of(spec), header="x-api-key", scheme=""))
+    return Service(_wire(spec), url, ApiKey(keys.of(spec), header=_KEY_HEADER, scheme=""))
 
 
 def claude_on_bedrock(spec: Spec, keys: Keys) -> Service:
@@ -36,6 +38,18 @@ def claude_on_bedrock(spec: Spec, keys: Keys) -> Service:
     """
     url, region = bedrock_host(spec)
     return Service(_wire(spec, "bedrock"), url, bedrock_signer(spec, keys, url, region), AwsEventReader)
+
+
+def claude_on_azure(spec: Spec, keys: Keys) -> Service:
+    """Return the endpoint of a resource of Azure's, `platform.endpoint`: with a key, else by whoever Entra knows this process as.
+
+    Raises:
+        FeatureNotSupported: it has no endpoint, or what signs is not installed.
+        CredentialMissing: what it names to sign with is not there.
+    """
+    url = f"{azure_endpoint(spec)}/anthropic/v1"
+    key = keys.of(spec)
+    return Service(_wire(spec), url, ApiKey(key, header=_KEY_HEADER, scheme="") if key else azure_signer(spec, keys, _AZURE_SCOPE))
 
 
 def claude_on_vertex(spec: Spec, keys: Keys) -> Service:

@@ -44,6 +44,18 @@ def vertex_place(spec: Spec, version: str) -> str:
     return f"{str(host).rstrip('/')}/{version}/projects/{project}/locations/{region}"
 
 
+def azure_endpoint(spec: Spec) -> str:
+    """Return the address of a resource of Azure's, without what a person may have copied along.
+
+    Raises:
+        FeatureNotSupported: the spec names none.
+    """
+    written = str((spec.get("platform") or {}).get("endpoint") or spec.get("base_url") or "").rstrip("/")
+    if not written:
+        raise FeatureNotSupported(f"cannot ask provider '{spec.get('id', '')}': it names no endpoint on azure", hint="set platform.endpoint")
+    return written.removesuffix("/v1").removesuffix("/anthropic")
+
+
 def _named(spec: Spec, key: str, form: re.Pattern[str]) -> str:
     value = str((spec.get("platform") or {}).get(key) or "")
     if not form.fullmatch(value):

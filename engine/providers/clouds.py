@@ -22,7 +22,9 @@ _T = TypeVar("_T")
 
 _THREADS: Final = 4
 _GOOGLE_SCOPES: Final = ("https://www.googleapis.com/auth/cloud-platform",)
-_AZURE_SCOPE: Final = "https://cognitiveservices.azure.com/.default"
+AZURE_SCOPE: Final = "https://cognitiveservices.azure.com/.default"
+_ACCESS_KEY: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+_PRINCIPAL: Final = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET")
 _HOSTS: Final[Mapping[str, tuple[str, ...]]] = {
     "bedrock": (".amazonaws.com", ".amazonaws.com.cn", ".api.aws"),
     "vertex": (".googleapis.com",),
@@ -113,7 +115,7 @@ class VertexSigner:
 class AzureSigner:
     """A token of Entra by azure-identity, which keeps it until it runs out."""
 
-    def __init__(self, credential: Any, scope: str = _AZURE_SCOPE) -> None:
+    def __init__(self, credential: Any, scope: str = AZURE_SCOPE) -> None:
         self._credential = credential
         self._scope = scope
         self._threads = CapacityLimiter(_THREADS)
@@ -146,7 +148,9 @@ def bedrock_signer(spec: Spec, keys: Keys, url: str, region: str) -> Signer:
     if key := keys.of(spec):
         return ApiKey(key)
     session = _library(spec, "botocore.session", "bedrock")
-    given = _given(spec, keys)
+    given = _given(spec, keys) or _standing(keys, _ACCESS_KEY, "AWS_SESSION_TOKEN")
+    if lacking := [name for name in _ACCESS_KEY if given and name not in given]:
+        raise _missing(spec, f"its access key needs {', '.join(lacking)}")
 
     def find() -> Any:
         of_aws = session.get_session()
@@ -160,8 +164,6 @@ def bedrock_signer(spec: Spec, keys: Keys, url: str, region: str) -> Signer:
         fetcher = made.AssumeRoleCredentialFetcher(of_aws.create_client, own, role, extra_args={"RoleSessionName": "arena"})
         return made.DeferredRefreshableCredentials(fetcher.fetch_credentials, "assume-role")
 
-    if given and not ("AWS_ACCESS_KEY_ID" in given and "AWS_SECRET_ACCESS_KEY" in given):
-        raise _missing(spec, "its access key needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
     return BedrockSigner(region, find)
 
 
@@ -196,8 +198,8 @@ def vertex_signer(spec: Spec, keys: Keys, url: str) -> Signer:
     return VertexSigner(find)
 
 
-def azure_signer(spec: Spec, keys: Keys) -> Signer:
-    """Return who signs for Azure without a key: a service principal of the job's, or whoever Entra knows this process as.
+def azure_signer(spec: Spec, keys: Keys, scope: str = AZURE_SCOPE) -> Signer:
+    """Return who signs for Azure without a key, for a `scope`: a service principal of the job's, or whoever Entra knows this process as.
 
     Raises:
         FeatureNotSupported: azure-identity is not installed, or the host is not Azure's.
@@ -205,19 +207,27 @@ def azure_signer(spec: Spec, keys: Keys) -> Signer:
     """
     _check_host(spec, str((spec.get("platform") or {}).get("endpoint") or spec.get("base_url") or ""), "azure")
     identity = _library(spec, "azure.identity", "azure")
-    given = _given(spec, keys)
+    given = _given(spec, keys) or _standing(keys, _PRINCIPAL)
     if not given:
-        return AzureSigner(identity.DefaultAzureCredential())
-    names = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET")
-    if lacking := [name for name in names if name not in given]:
+        return AzureSigner(identity.DefaultAzureCredential(), scope)
+    if lacking := [name for name in _PRINCIPAL if name not in given]:
         raise _missing(spec, f"its service principal needs {', '.join(lacking)}")
-    return AzureSigner(identity.ClientSecretCredential(*(given[name] for name in names)))
+    return AzureSigner(identity.ClientSecretCredential(*(given[name] for name in _PRINCIPAL)), scope)
 
 
 def _given(spec: Spec, keys: Keys) -> dict[str, str]:
     """Return the values of the job's own Secret, by its keys."""
     named = (spec.get("auth") or {}).get("variables") or {}
     return {key: value for key, variable in named.items() if (value := keys.environment.get(variable, "").strip())}
+
+
+def _standing(keys: Keys, needed: tuple[str, ...], *more: str) -> dict[str, str]:
+    """Return what stands in the environment under a cloud's own names, nothing unless all that is `needed` does.
+
+    The libraries would find it by themselves in the process's environment; what a job gives its workers is not always there.
+    """
+    found = {name: value for name in (*needed, *more) if (value := keys.environment.get(name, "").strip())}
+    return found if all(name in found for name in needed) else {}
 
 
 def _account(spec: Spec, keys: Keys) -> dict[str, Any] | None:

@@ -21,6 +21,7 @@ ROWS: Final[Mapping[tuple[str, str], str]] = {
     ("openai", ""): "openai_services:openai",
     ("openai", "azure"): "openai_services:azure",
     ("claude", ""): "anthropic_services:claude",
+    ("claude", "azure"): "anthropic_services:claude_on_azure",
     ("claude", "bedrock"): "anthropic_services:claude_on_bedrock",
     ("claude", "vertex"): "anthropic_services:claude_on_vertex",
     ("gemini", ""): "gemini_services:gemini",

@@ -1,5 +1,7 @@
 """What worker processes inherit: what any program needs, what is Arena's own, and what the operator names. Keys of a shell stay in the shell."""
 
+import os
+
 import pytest
 
 from arena.settings import worker_environment
@@ -29,6 +31,18 @@ def test_what_the_operator_names_is_passed_on() -> None:
     assert passed["OPENAI_API_KEY"] == KEY
     assert "ABSENT" not in passed
     assert "GITHUB_TOKEN" not in passed
+
+
+def test_a_worker_is_nobody_at_a_cloud() -> None:
+    """The operator's profile, its tools' logins and the machine's own identity stay out, unless the operator names them."""
+    assert worker_environment()["AWS_SHARED_CREDENTIALS_FILE"] == os.devnull
+    session = pytest.importorskip("botocore.session")
+    assert {"CLOUDSDK_CONFIG", "NO_GCE_CHECK", "AZURE_TOKEN_CREDENTIALS"} <= worker_environment().keys()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("AWS_SECRET_ACCESS_KEY")
+        for name, value in worker_environment().items():
+            patch.setenv(name, value)
+        assert session.get_session().get_credentials() is None
 
 
 def test_the_address_of_the_queue_is_never_inherited() -> None:

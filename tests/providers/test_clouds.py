@@ -174,8 +174,16 @@ async def test_failures_of_aws() -> None:
 def test_half_an_access_key() -> None:
     """A Secret without one half of the key is named before anything is asked."""
     pytest.importorskip("botocore")
-    with pytest.raises(CredentialMissing, match="needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"):
+    with pytest.raises(CredentialMissing, match="needs AWS_SECRET_ACCESS_KEY"):
         bedrock_signer(HERE | {"auth": {"variables": {"AWS_ACCESS_KEY_ID": "V"}}}, Keys({"V": "x"}), URL, "eu-central-1")
+
+
+async def test_an_access_key_in_the_environment() -> None:
+    """What stands under AWS's own names is used without its library looking anywhere else; half of it is not."""
+    pytest.importorskip("botocore")
+    keys = Keys({"AWS_ACCESS_KEY_ID": "AKID9", "AWS_SECRET_ACCESS_KEY": "s", "AWS_SESSION_TOKEN": "t"})
+    headers = await bedrock_signer(HERE, keys, URL, "eu-central-1").headers("POST", URL, b"")
+    assert (headers["X-Amz-Security-Token"], "Credential=AKID9/" in headers["Authorization"]) == ("t", True)
 
 
 async def test_azures_token_and_its_failures() -> None:

@@ -63,6 +63,16 @@ async def test_where_a_model_is_asked_and_with_what(
     assert (found.text, found.usage) == ("Hello", Usage(3, 2))
 
 
+@pytest.mark.parametrize("tail", ["", "/", "/anthropic/", "/anthropic/v1"])
+async def test_claude_on_azure(server: VendorServer, ask: Asking, tail: str) -> None:
+    """Azure serves Anthropic's own protocol under a path of the resource, with a key of its own."""
+    server.then(answer(CLAUDE_REPLY))
+    platform = {"type": "azure", "endpoint": f"{server.url}{tail}"}
+    assert (await ask(type="claude", base_url="", platform=platform).complete(HI)).text == "Hello"
+    [seen] = server.requests
+    assert (seen.path, seen.headers["x-api-key"]) == ("/anthropic/v1/messages", KEY)
+
+
 async def test_gemini_on_vertex(server: VendorServer, ask: Asking) -> None:
     """An endpoint stands in for the host alone: project, region and publisher are in the path."""
     server.then(answer(GEMINI_REPLY))
@@ -265,6 +275,8 @@ def test_what_is_built(spec: dict[str, Any], built: bool) -> None:  # noqa: FBT0
         pytest.param({"type": "vertex", "project": "p", "region": "evil.example/"}, "'evil.example/' is no region", id="a host for a region"),
         pytest.param({"type": "bedrock"}, "names no region", id="no region on bedrock"),
         pytest.param({"type": "vertex", "project": "p", "region": "us", "endpoint": "https://evil.example"}, "no host of vertex", id="a host"),
+        pytest.param({"type": "azure"}, "names no endpoint", id="no endpoint"),
+        pytest.param({"type": "azure", "endpoint": "https://azure.com.evil.example"}, "no host of azure", id="a host on azure"),
         pytest.param({"type": "bedrock", "region": "us-east-1", "endpoint": "https://amazonaws.com.evil.example"}, "no host of bedrock", id="a tail"),
         pytest.param({"type": "vertex", "project": "p", "region": "us", "endpoint": "http://x.googleapis.com"}, "no host of vertex", id="no TLS"),
     ],
