@@ -178,6 +178,10 @@ class Session:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             cause = str(error) or type(error).__name__
             raise StoreUnavailable(f"cannot {request.about}: the API server does not answer: {cause}") from error
+        except (AssertionError, RuntimeError) as error:  # aiohttp's words for a session that was closed while it connected
+            if not self._closed:
+                raise
+            raise StoreUnavailable(f"cannot {request.about}: the connection is closed") from error
 
     async def _connect(self, instead_of: _Connection | None = None) -> _Connection:
         """Return the connection; one that the caller found useless is replaced, once for all who found it so."""

@@ -86,6 +86,19 @@ async def test_nobody_answers() -> None:
         await cluster.get(ARENA_JOB, "ns", "a")
 
 
+async def test_a_client_that_is_closed_meanwhile() -> None:
+    """Whatever a request is about when its client is closed, connecting or waiting for the answer, the store is unavailable, or has answered."""
+    async with scripted(*[Reply(body=JOB)] * 40) as server:
+        for turns in range(40):
+            cluster = client(server, HastyClock())
+            asking = asyncio.create_task(cluster.get(ARENA_JOB, "ns", "a"))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await cluster.close()
+            (answer,) = await asyncio.gather(asking, return_exceptions=True)
+            assert answer == JOB or isinstance(answer, StoreUnavailable), f"closed after {turns} turns: {answer!r}"
+
+
 async def test_credentials_are_read_again() -> None:
     """A refused token is read again, once for all who were refused, and their requests are repeated."""
 
