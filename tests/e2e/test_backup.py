@@ -72,7 +72,7 @@ def test_backup_of_a_living_installation(folders: Path) -> None:
         checkout.commit(bundle(trials=2))
         assert checkout.push().code == 0
         ended = namespace.ended_run()
-        slow = checkout.commit(bundle(trials=ITEMS, latency_ms=500))
+        slow = checkout.commit(bundle(trials=ITEMS, latency_ms=1500))  # it outlasts a backup on a busy machine
         assert checkout.push().code == 0
         busy = namespace.project("busy")
         with pushing(busy) as arrived:
