@@ -1,7 +1,10 @@
 """`arena get`, `describe`, `apply` and `delete`: the objects of a running server, as kubectl shows them."""
 
+import shutil
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +28,7 @@ Files = Annotated[
     list[Path],
     typer.Option("--filename", "-f", envvar=settings.FILENAME, show_default="none", help="File, folder or - for standard input; may be given again."),
 ]
+_BUILD_S = 60.0
 Selector = Annotated[
     str, typer.Option("--selector", "-l", envvar=settings.SELECTOR, show_default="all", help="Label selector, such as key=value,other!=value.")
 ]
@@ -77,11 +81,22 @@ def describe(kind: Kind, name: Name = "", namespace: Namespace = "default", stat
         sys.stdout.write(("\n" if number else "") + describe_object(item, about))
 
 
-def apply(filename: Files, namespace: Namespace = "default", state: State = DEFAULT_STATE) -> None:
+def apply(
+    *,
+    filename: Files = [],  # noqa: B006 - typer reads the default, nobody changes it
+    kustomize: Annotated[
+        Path | None, typer.Option("--kustomize", "-k", envvar=settings.KUSTOMIZE, show_default="none", help="Folder that kustomize builds from.")
+    ] = None,
+    namespace: Namespace = "default",
+    state: State = DEFAULT_STATE,
+) -> None:
     """Create or change the objects that files describe."""
+    if not filename and kustomize is None:
+        raise UsageError("cannot apply: no file named", hint="arena apply -f FILE, or arena apply -k FOLDER")
+    sources = chain.from_iterable(_texts(path) for path in filename)
     client = Client.of(state_directory(state))
     refused = 0
-    for source, document in _documents(filename):
+    for source, document in _documents(chain(sources, _kustomized(kustomize) if kustomize is not None else ())):
         try:
             kind = _kind_of(document, source)
             change = apply_object(client, kind, document, namespace)
@@ -109,7 +124,7 @@ def delete(
         if not wanted:
             raise UsageError(f"cannot delete {resource.plural}: no name given", hint=f"arena delete {resource.singular} NAME")
         targets.append((resource, namespace, wanted))
-    for source, document in _documents(filename):
+    for source, document in _documents(chain.from_iterable(_texts(path) for path in filename)):
         targets.append((_kind_of(document, source), document["metadata"].get("namespace", namespace), document["metadata"]["name"]))
     if not targets:
         raise UsageError("cannot delete: no object named", hint="arena delete KIND NAME, or arena delete -f FILE")
@@ -160,21 +175,31 @@ def _kind_of(document: dict[str, Any], source: str) -> ResourceKind:
     return kind
 
 
-def _documents(files: list[Path]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield every object of the files, with where it stands; a List yields its items."""
-    for path in files:
-        for source, text in _texts(path):
-            try:
-                documents = list(yaml.safe_load_all(text))
-            except yaml.YAMLError as error:
-                raise UsageError(f"cannot read '{source}': {error}") from error
-            for document in documents:
-                if isinstance(document, dict) and str(document.get("kind", "")).endswith("List") and isinstance(document.get("items"), list):
-                    yield from ((source, item) for item in document["items"])
-                elif isinstance(document, dict):
-                    yield source, document
-                elif document is not None:
-                    raise UsageError(f"cannot read '{source}': a document is not an object")
+def _documents(texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield every object of the texts, each of which comes with its name, with where it stands; a List yields its items."""
+    for source, text in texts:
+        try:
+            documents = list(yaml.safe_load_all(text))
+        except yaml.YAMLError as error:
+            raise UsageError(f"cannot read '{source}': {error}") from error
+        for document in documents:
+            if isinstance(document, dict) and str(document.get("kind", "")).endswith("List") and isinstance(document.get("items"), list):
+                yield from ((source, item) for item in document["items"])
+            elif isinstance(document, dict):
+                yield source, document
+            elif document is not None:
+                raise UsageError(f"cannot read '{source}': a document is not an object")
+
+
+def _kustomized(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield what kustomize makes of a folder, by whichever of the two programs that hold it is there."""
+    program = next((words for words in (["kubectl", "kustomize"], ["kustomize", "build"]) if shutil.which(words[0])), None)
+    if program is None:
+        raise UsageError(f"cannot build '{folder}': neither kubectl nor kustomize is there", hint="install one of them, or name files with -f")
+    built = subprocess.run([*program, str(folder)], capture_output=True, text=True, check=False, timeout=_BUILD_S)  # noqa: S603 - one of two programs, and a folder
+    if built.returncode:
+        raise UsageError(f"cannot build '{folder}': {built.stderr.strip().removeprefix('error: ')}")
+    yield str(folder), built.stdout
 
 
 def _texts(path: Path) -> Iterator[tuple[str, str]]:

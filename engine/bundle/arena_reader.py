@@ -114,6 +114,14 @@ def _programs(document: Document, node: Node, key: str) -> Any:
     return commands(document, node, key)
 
 
+@reads({"type": "boolean", "deprecated": True})
+def _enabled(document: Document, node: Node, key: str) -> Any:
+    enabled = boolean(document, node, key)
+    if enabled is False:
+        document.problems.warning(document.at(node), f"'{key}' of {SELF_PLAY} has no effect: that the section is there turns self-play on")
+    return enabled
+
+
 _FILES = list_of(record(Table("a reference", {"file": file_reference}, required=("file",)), Reference))
 _PROVIDERS = list_of(record(Table("a provider reference", {"file": file_reference, "group": name}, required=("file",)), Reference))
 _PROMPTS = list_of(record(Table("a prompt reference", {"id": name, "file": file_reference, "vars": string_map}, required=("id", "file")), Reference))
@@ -151,7 +159,7 @@ _DEFAULTS_TABLE = Table(
         "markdown_config": json_value,
     },
 )
-_SELF_PLAY = Table(SELF_PLAY, {"enabled": boolean, "personas": _FILES, "persona_specs": _inline, "roles": _ROLES})
+_SELF_PLAY = Table(SELF_PLAY, {"enabled": _enabled, "personas": _FILES, "persona_specs": _inline, "roles": _ROLES})
 _SKILL = Table(
     "a skill", {"dir": file_reference, "path": file_reference, "name": name, "description": string, "instructions": string, "preload": boolean}
 )

@@ -74,7 +74,6 @@ NOTED: Mapping[tuple[str, str], str] = {
     (DEFAULTS, "markdown_config"): "it is deprecated in the format",
     (DEFAULTS, "verbose"): "logging is a setting of the program",
     (DEFAULTS, "monitor"): "it is about live audio",
-    (SELF_PLAY, "enabled"): "that the section is there turns self-play on",
     (VARIABLE, "validation"): "values are not validated",
     (VARIABLE, "binding"): "it is for platforms that fill variables themselves",
     (PERSONA, "voice"): "it is about live audio",

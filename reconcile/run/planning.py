@@ -155,7 +155,10 @@ async def _plan(run: RunScope) -> tuple[Plan, Sequence[str], Sequence[str]]:
         reason = next((reason for kind, reason in _REASONS if isinstance(error, kind)), None)
         if reason is None:
             raise
-        raise RunRefused(reason, error.message, hint=error.hint) from error
+        hint = error.hint
+        if isinstance(error, engine_errors.CodeNotAllowed):
+            hint = f"an operator may allow them: arena {'up' if run.pods is None else 'controller'} --allow-code {run.project}"
+        raise RunRefused(reason, error.message, hint=hint) from error
     _check_files(run, plan)
     secrets = await find_secrets(run, plan, brought.wishes)
     return replace(plan, secrets=secrets), warnings, [*brought.warnings, *ignored, *_idle_overrides(run)]

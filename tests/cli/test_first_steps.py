@@ -1,6 +1,8 @@
 """What somebody's first commands meet: objects printed and applied again, a Secret described, a ref that nothing has."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +30,19 @@ def test_what_get_prints_may_be_applied(namespace: Namespace) -> None:
     assert (done.code, done.out) == (0, f"arenajob.{ARENA_JOB.group}/eval configured\n"), done.err
     recorded = json.loads(namespace.client.get(ARENA_JOB, namespace.name, "eval")["metadata"]["annotations"][LAST_APPLIED])
     assert recorded["metadata"] == {"name": "eval", "namespace": namespace.name}
+
+
+def test_a_folder_of_kustomize_may_be_applied(namespace: Namespace, tmp_path: Path) -> None:
+    """`apply -k` applies what kustomize makes of a folder, and says what is wrong with one that it cannot build."""
+    if shutil.which("kubectl") is None and shutil.which("kustomize") is None:
+        pytest.skip("neither kubectl nor kustomize is there")
+    job = {"apiVersion": ARENA_JOB.api_version, "kind": ARENA_JOB.kind, "metadata": {"name": "eval"}, "spec": JOB}
+    (tmp_path / "job.yaml").write_text(json.dumps(job))
+    (tmp_path / "kustomization.yaml").write_text("resources: [job.yaml]\nnamePrefix: made-\n")
+    done = namespace.arena("apply", "-k", str(tmp_path))
+    assert (done.code, done.out) == (0, f"arenajob.{ARENA_JOB.group}/made-eval created\n"), done.err
+    assert namespace.arena("apply", "-k", str(tmp_path / "gone")).err.startswith("error: cannot build")
+    assert namespace.arena("apply").err.startswith("error: cannot apply: no file named")
 
 
 def test_describe_spells_the_keys_of_a_secret_as_they_are(namespace: Namespace) -> None:

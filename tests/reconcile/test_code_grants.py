@@ -29,7 +29,7 @@ def grant(world: World, grants: Grants) -> None:
     "grants", [pytest.param(NO_GRANTS, id="no grant"), pytest.param(Grants(code=frozenset(("arena/other", "team/src"))), id="another project's")]
 )
 async def test_a_run_with_programs_is_refused(world: World, grants: Grants) -> None:
-    """Without its project's grant a run that would start programs fails before anything starts; the message names the command."""
+    """Without its project's grant a run that would start programs fails before anything starts; the message names the command, and what would allow it."""
     grant(world, grants)
     await world.project_with(WITH_PROGRAM)
     await world.job(annotations={"arena.omnia.altairalabs.ai/allow-code": "true"})
@@ -38,6 +38,7 @@ async def test_a_run_with_programs_is_refused(world: World, grants: Grants) -> N
     ready = condition(run)
     assert (run["status"]["phase"], ready["reason"]) == ("Failed", "NotSupported")
     assert "tool 't' is the command './t', and programs of this bundle are not allowed to run" in ready["message"]
+    assert ready["message"].endswith(f"an operator may allow them: arena up --allow-code {NAME}")
     assert await world.worker_jobs() == []
 
 
