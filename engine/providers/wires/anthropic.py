@@ -218,7 +218,7 @@ class _AnthropicListening:
         self._stop: Mapping[str, Any] = {}
         self._usage = _Tokens()
         self._message: Mapping[str, Any] = {}
-        self._open: dict[Any, _OpenBlock] = {}
+        self._open: dict[int, _OpenBlock] = {}
         self._begun: list[_OpenBlock] = []
         self.is_done = False
 
@@ -237,7 +237,7 @@ class _AnthropicListening:
             case "content_block_delta":
                 return self._piece(data)
             case "content_block_stop":
-                self._open.pop(data.get("index"), None)
+                self._open.pop(_index(data), None)
             case "message_delta":
                 self._usage.note(data.get("usage"))
                 if (delta := _object(data, "delta")).get("stop_reason"):
@@ -259,12 +259,12 @@ class _AnthropicListening:
 
     def _start(self, data: Mapping[str, Any]) -> str:
         block = _OpenBlock(dict(_object(data, "content_block")))
-        self._open[data.get("index")] = block
+        self._open[_index(data)] = block
         self._begun.append(block)
         return block.begin()
 
     def _piece(self, data: Mapping[str, Any]) -> str:
-        block = self._open.get(data.get("index"))
+        block = self._open.get(_index(data))
         if block is None:
             raise _unreadable("a piece belongs to no open block")
         return block.take(_object(data, "delta"))
@@ -280,10 +280,9 @@ class _OpenBlock:
 
     def begin(self) -> str:
         """Return the text that it began with."""
-        text = self.start.get("text")
-        if self.start.get("type") != "text" or not isinstance(text, str) or not text:
-            return ""
-        self.pieces.append(text)
+        text = self._begun("text") if self.start.get("type") == "text" else ""
+        if text:
+            self.pieces.append(text)
         return text
 
     def take(self, delta: Mapping[str, Any]) -> str:
@@ -311,10 +310,14 @@ class _OpenBlock:
             case "tool_use":
                 return self.start | {"input": said} if said else self.start
             case "thinking":
-                began, signed = self.start.get("thinking") or "", self.start.get("signature") or ""
-                return self.start | {"thinking": began + said, "signature": signed + "".join(self.signature)}
+                signature = self._begun("signature") + "".join(self.signature)
+                return self.start | {"thinking": self._begun("thinking") + said, "signature": signature}
             case _:
                 return self.start
+
+    def _begun(self, key: str) -> str:
+        value = self.start.get(key)
+        return value if isinstance(value, str) else ""
 
 
 def _parsed(event: Event) -> Mapping[str, Any]:
@@ -333,6 +336,13 @@ def _checked(value: Any, problem: str = "a block is no JSON object") -> Mapping[
 
 def _object(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return _checked(data.get(key), f"an event has no {key}")
+
+
+def _index(data: Mapping[str, Any]) -> int:
+    index = data.get("index")
+    if not isinstance(index, int):
+        raise _unreadable("an event has no index")
+    return index
 
 
 def _string(data: Mapping[str, Any], key: str) -> str:

@@ -108,9 +108,13 @@ def _reply(vectors: list[list[float]], tokens: int) -> Reply:
 def _vector(values: Any) -> list[float]:
     if not isinstance(values, list) or not values:
         raise _unreadable("an embedding is no list of numbers")
-    if not all(isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) for value in values):
+    try:
+        vector = [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    except OverflowError:
+        vector = []
+    if len(vector) != len(values) or not all(map(math.isfinite, vector)):
         raise _unreadable("an embedding is no list of numbers")
-    return [float(value) for value in values]
+    return vector
 
 
 def _count(usage: Any, key: str) -> int:

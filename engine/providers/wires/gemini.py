@@ -190,6 +190,8 @@ class _Read:
             self.words = str(candidate.get("finishMessage") or self.words)
         content = candidate.get("content")
         parts = content.get("parts") if isinstance(content, Mapping) else None
+        if not isinstance(parts or [], list):
+            raise _unreadable("a content has no list of parts")
         text = ""
         for part in parts or ():
             if not isinstance(part, Mapping):
