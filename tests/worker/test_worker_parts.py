@@ -11,7 +11,7 @@ from engine.items import RunUID
 from engine.results.parts import scan_parts
 from engine.worker_items import retry_delay_s
 from engine.worker_output import ASK_AGAIN_S, LineOutput
-from engine.worker_settings import WorkerMisconfigured, WorkerSettings, from_environment
+from engine.worker_settings import WorkerMisconfigured, WorkerSettings, from_environment, packed, unpacked
 from foundation.clock import FakeClock
 
 
@@ -36,7 +36,7 @@ def test_retry_delay(attempt: int, retry_after_s: float | None, chance: float, e
 
 def test_settings_survive_the_environment() -> None:
     """What is written into a worker's environment is read back unchanged."""
-    settings = WorkerSettings(RunUID("uid"), "unix:///q.sock", "home", Path("/c"), Path("/o"), "demo", "w-1", 7, 5.0, 3.5, "put.after:2")
+    settings = WorkerSettings(RunUID("uid"), "unix:///q.sock", "home", Path("/c"), Path("/o"), "demo", "w-1", 7, 3, 5.0, 3.5, "put.after:2")
     assert from_environment(settings.to_environment()) == settings
     assert from_environment(replace(settings, output=None).to_environment()).output is None
 
@@ -88,3 +88,11 @@ async def test_a_directory_that_comes_back_is_used_again(tmp_path: Path) -> None
     await clock.advance(ASK_AGAIN_S)
     assert output.write([b"{}"]) != [None]
     output.close()
+
+
+def test_what_is_given_as_data_never_replaces_a_variable_of_the_process() -> None:
+    """Variables that a process gets as data are seen beside its own, which stay as they are; without any nothing is added."""
+    process = {"PATH": "/usr/bin"}
+    assert unpacked(process | packed({"TEAM": "support", "PATH": "/theirs"})) == {"PATH": "/usr/bin", "TEAM": "support"}
+    assert packed({}) == {}
+    assert unpacked(process) == process
