@@ -20,7 +20,7 @@ from engine.providers.refusals import shortened
 from engine.providers.retry import Retries, Tries
 from engine.providers.retry_after import retry_after_s
 from engine.providers.sse import EventReader
-from engine.providers.transport import Answer, Pool, Timeouts
+from engine.providers.transport import GATHER_S, Answer, Pool, Timeouts
 from engine.providers.wire import Event, Listening, Wire
 from foundation.clock import Clock
 
@@ -227,11 +227,14 @@ class RemoteProvider:
                 if not (events := framing.feed(data)):
                     continue
                 stream.alive()
+                before = heard.last
                 if text := self._take(events, listening, heard):
                     yield text
                 if listening.is_done:
                     await stream.drain()
                     break
+                if heard.first is not None and heard.last - before < GATHER_S / 2:
+                    await stream.gather()
             else:
                 if stream.failure is None and (events := framing.end()) and (text := self._take(events, listening, heard)):
                     yield text

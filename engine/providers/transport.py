@@ -4,6 +4,7 @@ Owns timeouts of the connection and of an answer, the limit of its size, and whi
 key goes to the host it was meant for or nowhere. Must not know protocols, keys or retries.
 """
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
@@ -20,6 +21,9 @@ MAX_BODY_BYTES: Final = 64 << 20
 REQUEST_TIMEOUT_S: Final = 60.0
 IDLE_TIMEOUT_S: Final = 30.0
 DRAIN_S: Final = 0.1
+GATHER_S: Final = 0.02
+"""How long pieces of a stream that follow closely are left to come together; the end of the stream is seen at once."""
+
 _MAX_WORDS: Final = 200
 _PUBLIC: Final = AddressPolicy()
 
@@ -141,13 +145,14 @@ class Pool:
 class Stream:
     """An answer whose body is still to come. Use as a context manager: what is left unread closes the connection."""
 
-    __slots__ = ("_deadline", "_idle_s", "_left_bytes", "_response", "failure", "headers", "status")
+    __slots__ = ("_deadline", "_gathered", "_idle_s", "_left_bytes", "_response", "failure", "headers", "status")
 
     def __init__(self, response: aiohttp.ClientResponse, deadline: Deadline, idle_s: float, max_body_bytes: int) -> None:
         self._response = response
         self._deadline = deadline
         self._idle_s = idle_s
         self._left_bytes = max_body_bytes
+        self._gathered: asyncio.Future[None] | None = None
         self.status = response.status
         self.failure: ProviderError | None = None
         self.headers: Mapping[str, str] = response.headers
@@ -177,6 +182,23 @@ class Stream:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             self.failure = _failure(self._response.url, error)
             return self._counted(self._left_over())
+
+    async def gather(self, seconds: float = GATHER_S) -> None:
+        """Let what comes in the next moment come together, so that small pieces do not each wake their reader; returns at once at the body's end."""
+        loop = asyncio.get_running_loop()
+        if self._gathered is None:
+            self._response.content.on_eof(self._end_gathering)
+        self._gathered = loop.create_future()
+        timer = loop.call_later(seconds, self._end_gathering)
+        try:
+            if not self._response.content.is_eof():
+                await self._gathered
+        finally:
+            timer.cancel()
+
+    def _end_gathering(self) -> None:
+        if self._gathered is not None and not self._gathered.done():
+            self._gathered.set_result(None)
 
     async def drain(self) -> None:
         """Wait a moment for the end of a body that says nothing more, so that its connection can be used again."""

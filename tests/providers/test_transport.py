@@ -228,3 +228,25 @@ async def test_an_idle_connection_is_kept_for_its_time(server: VendorServer, sen
     await asyncio.sleep(0.15)
     await post(brief, server.url)
     assert server.connections == 2
+
+
+async def test_pieces_that_follow_closely_come_together(server: VendorServer, pool: Pool) -> None:
+    """Gathering lets pieces come together, and ends at once with the body."""
+    server.then(stream_head(), chunk(b"a"), Pause(0.002), chunk(b"b"), Pause(0.002), chunk(b"c"), b"0\r\n\r\n")
+    async with await pool.open(URL(server.url), {}, b"", Timeouts()) as stream:
+        assert await stream.read() == b"a"
+        await stream.gather(60)
+        assert await stream.read() == b"bc"
+        await stream.gather(60)
+        assert await stream.read() == b""
+
+
+async def test_gathering_does_not_outlast_its_time(server: VendorServer, pool: Pool) -> None:
+    """A stream that goes on is read again after a moment."""
+    gate = asyncio.Event()
+    server.then(stream_head(), chunk(b"a"), Gate(gate), b"0\r\n\r\n")
+    async with await pool.open(URL(server.url), {}, b"", Timeouts()) as stream:
+        assert await stream.read() == b"a"
+        await stream.gather(0.01)
+        gate.set()
+        assert await stream.read() == b""
