@@ -17,6 +17,7 @@ import structlog
 from aiohttp import web
 
 from engine.agents.dialling import PATH
+from engine.agents.door import HEAD_S, SPARE_CONNECTIONS, Door
 from engine.agents.hosting import LIMITS, HostedSession, SessionLimits
 from engine.agents.served import Emit
 
@@ -54,11 +55,15 @@ class Agent(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """How an agent is served. `token` is what clients must show, "" lets everyone in; a stop gives turns that are under way `grace_s` to end."""
+    """How an agent is served.
+
+    `token` is what clients must show, "" lets everyone in; the head of a request may take `head_s`; a stop gives turns that are under way `grace_s` to end.
+    """
 
     token: str = field(default="", repr=False)
     max_sessions: int = 200
     limits: SessionLimits = LIMITS
+    head_s: float = HEAD_S
     grace_s: float = 10.0
 
 
@@ -79,17 +84,20 @@ class AgentServer:
     @asynccontextmanager
     async def serving(self, listener: socket.socket) -> AsyncIterator[None]:
         """Serve on `listener`, which is closed in the end, until the block ends: then turns that are under way may end, and every session is closed."""
+        door = Door(self._options.max_sessions + SPARE_CONNECTIONS, self._options.head_s)
         app = web.Application()
         app.router.add_get(PATH, self._session)
         app.router.add_get("/healthz", _healthy)
-        runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=CLOSE_S, max_field_size=_MAX_HEADER_BYTES)
+        app.on_response_prepare.append(door.note)
+        runner = web.AppRunner(
+            app, access_log=None, handle_signals=False, shutdown_timeout=CLOSE_S, keepalive_timeout=CLOSE_S, max_field_size=_MAX_HEADER_BYTES
+        )
         await runner.setup()
-        site = web.SockSite(runner, listener)
-        await site.start()
+        assert runner.server is not None  # noqa: S101 - set up
         try:
-            yield
+            async with door.opened(runner.server, listener):
+                yield
         finally:
-            await site.stop()
             await self._end_sessions()
             await runner.cleanup()
 

@@ -1,6 +1,7 @@
 """Serving an agent: who is let in, how a session goes, what it may use, and how it ends."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -8,13 +9,14 @@ from typing import Any
 import aiohttp
 import pytest
 
+from engine.agents.door import SPARE_CONNECTIONS
 from engine.agents.frames import Done, Said
 from engine.agents.hosting import SessionLimits
 from engine.agents.served import Emit
 from engine.agents.server import ServerOptions
 from engine.errors import ProviderError
 from tests.agents.clients import Client, PlainAgent, connected, hosted, open_files
-from tests.agents.scripted_agent import until
+from tests.agents.scripted_agent import let_sockets_deliver, until
 
 
 async def _echo(content: str, emit: Emit) -> None:
@@ -266,6 +268,35 @@ async def test_health_is_said_without_a_token() -> None:
     """Whoever starts the server can ask whether it is up."""
     async with hosted(PlainAgent(_echo), ServerOptions("s3cret")) as (_, endpoint), aiohttp.request("GET", f"http://{endpoint}/healthz") as answer:
         assert (answer.status, await answer.text()) == (200, "ok\n")
+
+
+async def test_a_connection_that_asks_nothing_is_let_go() -> None:
+    """Nor does one that never ends its head hold a place; one that has a session keeps it."""
+    async with hosted(PlainAgent(_echo), ServerOptions(head_s=0.2)) as (_, endpoint), connected(endpoint) as client:
+        host, port = endpoint.split(":")
+        silent, quiet = await asyncio.open_connection(host, int(port))
+        endless, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"GET /ws HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+        async with asyncio.timeout(20):
+            assert (await silent.read(), await endless.read()) == (b"", b"")
+        assert (await client.ask("still here"))[0] == {"type": "chunk", "content": "still here"}
+        quiet.close()
+        writer.close()
+
+
+async def test_there_are_only_so_many_connections() -> None:
+    """Connections that ask nothing cannot take up all the files of the process."""
+    async with hosted(PlainAgent(_echo), ServerOptions(max_sessions=1)) as (_, endpoint):
+        host, port = endpoint.split(":")
+        held = [await asyncio.open_connection(host, int(port)) for _ in range(1 + SPARE_CONNECTIONS)]
+        await let_sockets_deliver()
+        reader, writer = await asyncio.open_connection(host, int(port))
+        async with asyncio.timeout(20):
+            with contextlib.suppress(ConnectionResetError):
+                assert await reader.read() == b""
+        for _, each in held:
+            each.close()
+        writer.close()
 
 
 async def test_nothing_is_left_of_many_sessions() -> None:
