@@ -27,7 +27,7 @@ from foundation.clock import SystemClock
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRequest:
-    """What to evaluate. `mock` is None without the mock, "" for each provider's own answers, or the path of the answers."""
+    """What to evaluate. `mock` is None without the mock, "" for each provider's own answers, or the path of the answers. `media_cache` keeps what is fetched."""
 
     root: Path
     arena_file: str
@@ -38,6 +38,7 @@ class EvaluationRequest:
     concurrency: int = 16
     permissions: Permissions = NO_PERMISSIONS
     prices: Mapping[str, Price] = field(default_factory=dict)
+    media_cache: Path | None = None
 
 
 def planned(request: EvaluationRequest) -> tuple[Bundle, Plan]:
@@ -86,7 +87,7 @@ class Evaluation:
 
     async def run(self) -> None:
         """Run every item, `concurrency` at a time; memory does not grow with their number."""
-        runner = ItemRunner(self.bundle, self.plan, self._clock, Connections(process_environment()))
+        runner = ItemRunner(self.bundle, self.plan, self._clock, Connections(process_environment(), media_cache=self._request.media_cache))
         items = iter(self.plan.items)
         try:
             async with asyncio.TaskGroup() as group:

@@ -61,6 +61,7 @@ PRICES = "ARENA_PRICES"
 LATENCY = "ARENA_LATENCY"
 ESTIMATE_OUTPUT = "ARENA_ESTIMATE_OUTPUT"
 OUT = "ARENA_OUT"
+MEDIA_CACHE = "ARENA_MEDIA_CACHE"
 EVAL_OUTPUT = "ARENA_EVAL_OUTPUT"
 EVAL_ALLOW_CODE = "ARENA_EVAL_ALLOW_CODE"
 EVAL_ALLOW_CODE_NETWORK = "ARENA_EVAL_ALLOW_CODE_NETWORK"
@@ -123,6 +124,13 @@ def github_step_summary() -> Path | None:
 def github_workspace() -> Path:
     """Return the folder that a GitHub workflow's annotations count their files from: its checkout, otherwise the current one."""
     return Path(os.environ.get(_GITHUB_WORKSPACE) or Path.cwd())
+
+
+def media_folder() -> Path | None:
+    """Return where this person's programs keep media that are fetched (XDG base directories); None for somebody without a home."""
+    home = os.environ.get("HOME", "")
+    base = os.environ.get("XDG_CACHE_HOME") or (f"{home}/.cache" if home else "")
+    return Path(base, "arena", "media") if base.startswith("/") else None
 
 
 def crash_at() -> str:

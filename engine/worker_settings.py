@@ -19,6 +19,7 @@ REDIS_URL = "REDIS_URL"
 INSTALLATION = "ARENA_INSTALLATION"
 CONTENT = "ARENA_CONTENT_PATH"
 OUTPUT = "ARENA_OUTPUT_PATH"
+MEDIA_CACHE = "ARENA_MEDIA_CACHE"
 WORKER_NAME = "ARENA_WORKER_NAME"
 CONCURRENCY = "ARENA_CONCURRENCY"
 WORKERS = "ARENA_WORKERS"
@@ -43,8 +44,9 @@ class WorkerSettings:
     """All that a worker process is told.
 
     `content` is the snapshot's directory, `output` the run's directory (None: no files). `concurrency` 0 takes the plan's. Leases are renewed
-    three times a lease time. `workers` is how many work at the run, this one included: limits of a provider hold for all of them. `crash_at` arms a crash point, in tests. `verbose` asks for
-    debug logging.
+    three times a lease time. `workers` is how many work at the run, this one included: limits of a provider hold for all of them. `media_cache` is
+    a folder for media that are fetched, None for one in the run's directory, where all workers of the run see the same. `crash_at` arms a crash point,
+    in tests. `verbose` asks for debug logging.
     """
 
     run: RunUID
@@ -52,6 +54,7 @@ class WorkerSettings:
     installation: str
     content: Path
     output: Path | None = None
+    media_cache: Path | None = None
     run_name: str = ""
     name: str = "worker"
     concurrency: int = 0
@@ -60,6 +63,11 @@ class WorkerSettings:
     grace_s: float = 20.0
     crash_at: str = ""
     verbose: bool = False
+
+    @property
+    def media(self) -> Path | None:
+        """Return the folder for media; None when a worker has no place for them but its own."""
+        return self.media_cache or (self.output / "media" if self.output is not None else None)
 
     @property
     def options(self) -> WorkerOptions:
@@ -82,6 +90,7 @@ class WorkerSettings:
             INSTALLATION: self.installation,
             CONTENT: str(self.content),
             OUTPUT: str(self.output or ""),
+            MEDIA_CACHE: str(self.media_cache or ""),
             WORKER_NAME: self.name,
             CONCURRENCY: str(self.concurrency),
             WORKERS: str(self.workers),
@@ -99,13 +108,14 @@ def from_environment(environment: Mapping[str, str]) -> WorkerSettings:
     Raises:
         WorkerMisconfigured: a variable is missing or cannot be read.
     """
-    output = environment.get(OUTPUT, "")
+    output, media_cache = environment.get(OUTPUT, ""), environment.get(MEDIA_CACHE, "")
     return WorkerSettings(
         run=RunUID(_required(environment, RUN_UID)),
         redis_url=_required(environment, REDIS_URL),
         installation=_required(environment, INSTALLATION),
         content=Path(_required(environment, CONTENT)),
         output=Path(output) if output else None,
+        media_cache=Path(media_cache) if media_cache else None,
         run_name=environment.get(RUN_NAME, ""),
         name=environment.get(WORKER_NAME) or environment.get("HOSTNAME") or "worker",
         concurrency=int(_number(environment, CONCURRENCY, 0, low=0, high=10_000)),

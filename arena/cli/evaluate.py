@@ -48,6 +48,12 @@ def register(app: typer.Typer) -> None:
     app.command("eval")(evaluate)
 
 
+_MediaCache = Annotated[
+    Path | None,
+    typer.Option(
+        "--media-cache", envvar=settings.MEDIA_CACHE, show_default="~/.cache/arena/media", help="Folder that keeps media of addresses, by digest."
+    ),
+]
 _Out = Annotated[
     Path | None,
     typer.Option("--out", envvar=settings.OUT, show_default="none", help="Folder to write results.jsonl, summary.json, junit.xml and report.md to."),
@@ -65,6 +71,7 @@ def evaluate(  # noqa: PLR0913 - one parameter an option
     jobs: Jobs = DEFAULT_CONCURRENCY,
     prices: PricesFile = None,
     out: _Out = None,
+    media_cache: _MediaCache = None,
     allow_code: OwnCode = False,
     allow_code_network: OwnCodeNetwork = False,
     allow_code_unconfined: OwnCodeUnconfined = False,
@@ -87,6 +94,7 @@ def evaluate(  # noqa: PLR0913 - one parameter an option
         concurrency=jobs,
         permissions=own_permissions(allow_network, code=allow_code, network_too=allow_code_network, unconfined=allow_code_unconfined),
         prices=own_prices(prices),
+        media_cache=media_cache or settings.media_folder(),
     )
     with Evaluation(request) as evaluation:
         for warning in evaluation.warnings:

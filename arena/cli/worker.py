@@ -57,7 +57,7 @@ async def _work(settings: WorkerSettings) -> int:
     queue = RedisWorkQueue(settings.redis_url, installation=settings.installation)
 
     def build(plan: Plan) -> ItemRunner:
-        connections = Connections(unpacked(process_environment()), workers=settings.workers)
+        connections = Connections(unpacked(process_environment()), workers=settings.workers, media_cache=settings.media)
         return ItemRunner(load_bundle(settings.content, plan.arena_file), plan, clock, connections)
 
     working = Worker(queue, settings.run, build, settings.output, settings.options, clock)

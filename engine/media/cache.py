@@ -11,7 +11,7 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.errors import OutputUnavailable
+from engine.errors import MediaUnavailable
 
 MAX_ENTRY_BYTES = 4096
 
@@ -52,7 +52,7 @@ class MediaCache:
         """Keep what an address has; return the entry that counts, which is another process's if that was first.
 
         Raises:
-            OutputUnavailable: the directory cannot be written.
+            MediaUnavailable: the directory cannot be written.
         """
         digest = digest_of(content)
         try:
@@ -60,7 +60,9 @@ class MediaCache:
             self._write(self._entry_file(url), json.dumps({"sha256": digest, "sizeBytes": len(content)}).encode(), first_wins=True)
         except OSError as error:
             cause = (error.strerror or type(error).__name__).lower()
-            raise OutputUnavailable(f"cannot keep media in '{self.directory}': {cause}", hint="name another directory: --media-cache") from error
+            raise MediaUnavailable(
+                f"cannot keep media in '{self.directory}': {cause}", hint="name another one: --media-cache, or ARENA_MEDIA_CACHE of workers"
+            ) from error
         return self.entry(url) or Entry(digest, self._entry_file(url))
 
     def _entry_file(self, url: str) -> Path:
