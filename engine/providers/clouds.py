@@ -55,7 +55,8 @@ class BedrockSigner:
                 self._credentials = await self._blocking(self._find)
             if self._credentials is None:
                 raise _no_proof("AWS gives this process no credentials")
-            if getattr(self._credentials, "refresh_needed", bool)():
+            wears_out = getattr(self._credentials, "refresh_needed", None)
+            if wears_out is not None and wears_out():
                 frozen = await self._blocking(self._credentials.get_frozen_credentials)
             else:
                 frozen = self._credentials.get_frozen_credentials()
@@ -154,6 +155,7 @@ def bedrock_signer(spec: Spec, keys: Keys, url: str, region: str) -> Signer:
 
     def find() -> Any:
         of_aws = session.get_session()
+        of_aws.set_config_variable("region", region)
         if given:
             of_aws.set_credentials(given["AWS_ACCESS_KEY_ID"], given["AWS_SECRET_ACCESS_KEY"], given.get("AWS_SESSION_TOKEN"))
         role = (spec.get("auth") or {}).get("role_arn")

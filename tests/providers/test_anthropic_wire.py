@@ -355,6 +355,7 @@ def test_a_refusal_says_why() -> None:
         pytest.param(replied(stop_reason=None), id="no reason"),
         pytest.param(replied("text"), id="a block that is none"),
         pytest.param(replied({"type": "text"}), id="text without text"),
+        pytest.param(replied({"text": "x"}), id="a block of no kind"),
         pytest.param(replied({"type": "tool_use", "id": "t", "input": {}}), id="a call without a name"),
     ],
 )

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -169,6 +170,28 @@ async def test_failures_of_aws() -> None:
             await signer.headers("POST", URL, b"")
         assert (failed.value.kind, failed.value.transient) == (kind, transient)
     assert await signer.headers("POST", URL, b"")
+
+
+ASSUMED = b"""<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>
+<AccessKeyId>ASSUMED</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>of-the-role</SessionToken><Expiration>2999-01-01T00:00:00Z</Expiration>
+</Credentials></AssumeRoleResult></AssumeRoleResponse>"""
+
+
+@pytest.mark.slow
+async def test_a_role_is_assumed(tokens: VendorServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The role that the job names is assumed with what is there, and signs until it wears out."""
+    pytest.importorskip("botocore")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", tokens.url)
+    tokens.then(answer(ASSUMED, headers={"Content-Type": "text/xml"}))
+    role = "arn:aws:iam::123456789012:role/eval"
+    spec = HERE | {"auth": {"role_arn": role, "variables": {"AWS_ACCESS_KEY_ID": "V", "AWS_SECRET_ACCESS_KEY": "V"}}}
+    signer = bedrock_signer(spec, Keys({"V": "AKID"}), URL, "eu-central-1")
+    for _ in range(2):
+        headers = await signer.headers("POST", URL, b"")
+        assert (headers["X-Amz-Security-Token"], "Credential=ASSUMED/" in headers["Authorization"]) == ("of-the-role", True)
+    [seen] = tokens.requests
+    assert parse_qs(seen.body.decode())["RoleArn"] == [role]
+    assert "Credential=AKID/" in seen.headers["Authorization"]
 
 
 def test_half_an_access_key() -> None:

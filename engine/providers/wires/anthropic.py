@@ -35,6 +35,11 @@ _WITHOUT_SAMPLING: Final = (4, 7)
 """From which version on a Claude model takes structured output, decides by itself how much to think, and refuses temperature and top_p."""
 
 
+_PIECES: Final = {"text_delta": ("text", "text"), "input_json_delta": ("tool_use", "partial_json"), "thinking_delta": ("thinking", "thinking")}
+_BLOCKS: Final = frozenset(block for block, _ in _PIECES.values())
+"""The kind of block that each kind of piece belongs to, and its key; and those kinds. Of other blocks nothing is read."""
+
+
 @dataclass(frozen=True, slots=True)
 class AnthropicOptions:
     """What differs from host to host, and from model to model.
@@ -183,7 +188,7 @@ class _Read:
 
     def add(self, block: Mapping[str, Any]) -> None:
         """Take a whole block; of a kind that is not known it is nothing to us."""
-        kind = block.get("type")
+        kind = _string(block, "type")
         if kind == "text":
             self.texts.append(_string(block, "text"))
         elif kind == "tool_use":
@@ -259,6 +264,7 @@ class _AnthropicListening:
 
     def _start(self, data: Mapping[str, Any]) -> str:
         block = _OpenBlock(dict(_object(data, "content_block")))
+        _string(block.start, "type")
         self._open[_index(data)] = block
         self._begun.append(block)
         return block.begin()
@@ -287,19 +293,17 @@ class _OpenBlock:
 
     def take(self, delta: Mapping[str, Any]) -> str:
         """Take a piece, and return the text that it adds."""
-        match delta.get("type"):
-            case "text_delta":
-                self.pieces.append(text := _string(delta, "text"))
-                return text
-            case "input_json_delta":
-                self.pieces.append(_string(delta, "partial_json"))
-            case "thinking_delta":
-                self.pieces.append(_string(delta, "thinking"))
-            case "signature_delta":
-                self.signature.append(_string(delta, "signature"))
-            case _:
-                pass
-        return ""
+        kind, mine = str(delta.get("type")), self.start.get("type")
+        if kind == "signature_delta":
+            self.signature.append(_string(delta, "signature"))
+        if kind not in _PIECES or mine not in _BLOCKS:
+            return ""
+        block, key = _PIECES[kind]
+        if block != mine:
+            raise _unreadable(f"a piece of a block is of kind {kind}, and the block {mine}")
+        piece = _string(delta, key)
+        self.pieces.append(piece)
+        return piece if block == "text" else ""
 
     def whole(self) -> Block:
         """Return the block with all its pieces."""
