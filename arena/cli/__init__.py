@@ -28,6 +28,7 @@ COMMANDS = {
     "init": "arena.cli.bundles",
     "validate": "arena.cli.bundles",
     "eval": "arena.cli.evaluate",
+    "estimate": "arena.cli.estimate",
     "apply": "arena.cli.resources",
     "get": "arena.cli.resources",
     "describe": "arena.cli.resources",
