@@ -53,7 +53,7 @@ async def test_two_providers_an_agent_and_a_judge(world: World, tmp_path: Path) 
     assert run["status"]["display"]["progress"] == "3/3"
     for kind in (kind for kind in KINDS.values() if kind is not SECRET and kind.namespaced):
         assert planted_in(json.dumps((await world.cluster.list(kind, NAMESPACE)).items)) == [], kind
-    assert planted_in_files(tmp_path) == []
+    assert planted_in_files(tmp_path) == set()
     await forgotten(world)
 
 

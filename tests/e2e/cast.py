@@ -1,8 +1,9 @@
 """Whom a job of real models meets on loopback: a vendor with three keys, an agent, a registry's tool; and where a planted key might be found."""
 
 import asyncio
+import base64
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,6 +85,7 @@ JOB: Mapping[str, Any] = {
         "judge": [{"providerRef": {"name": "referee"}}],
     },
     "toolRegistries": [{"name": "tools"}],
+    "verbose": True,
 }
 """The settings of the job: two Providers of one vendor and an agent are tested, and a third Provider judges."""
 
@@ -109,15 +111,15 @@ def _completion(text: str, calls: Sequence[Mapping[str, Any]] = ()) -> Mapping[s
 
 
 def planted_in(text: bytes | str) -> list[str]:
-    """Return whose keys a text holds."""
+    """Return whose keys a text holds, as they are or as a Secret has them."""
     data = text if isinstance(text, bytes) else text.encode()
-    return [name for name, key in KEYS.items() if key.encode() in data]
+    return [name for name, key in KEYS.items() if key.encode() in data or base64.b64encode(key.encode()) in data]
 
 
-def planted_in_files(folder: Path, but: Iterable[str] = ()) -> list[str]:
-    """Return the files below a folder that hold a key, those of these names aside: where Secrets are kept they are."""
-    files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink() and not path.name.startswith(tuple(but) or ("\0",))]
-    return [str(path.relative_to(folder)) for path in files if planted_in(path.read_bytes())]
+def planted_in_files(folder: Path) -> set[str]:
+    """Return the names of the files below a folder that hold a key."""
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    return {path.name for path in files if planted_in(path.read_bytes())}
 
 
 def planted_in_process_list() -> list[str]:
