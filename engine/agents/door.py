@@ -33,9 +33,8 @@ class Door:
         self._head_s = head_s
         self._silent: set[web.RequestHandler] = set()
 
-    async def note(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Take note that the head of a request is there: it is being answered (a signal of aiohttp's)."""
-        del response
+    def note(self, request: web.BaseRequest) -> None:
+        """Take note that the head of a request is there."""
         self._silent.discard(request.protocol)
 
     @asynccontextmanager

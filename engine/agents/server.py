@@ -21,6 +21,7 @@ from engine.agents.door import HEAD_S, SPARE_CONNECTIONS, Door
 from engine.agents.hosting import LIMITS, HostedSession, SessionLimits
 from engine.agents.served import Emit
 
+HEALTH_PATH: Final = "/healthz"
 RETRY_S: Final = 1
 HEARTBEAT_S: Final = 30.0
 CLOSE_S: Final = 5.0
@@ -73,6 +74,7 @@ class AgentServer:
     def __init__(self, agent: Agent, options: ServerOptions = ServerOptions()) -> None:
         self._agent = agent
         self._options = options
+        self._door = Door(options.max_sessions + SPARE_CONNECTIONS, options.head_s)
         self._handlers: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
 
@@ -84,22 +86,23 @@ class AgentServer:
     @asynccontextmanager
     async def serving(self, listener: socket.socket) -> AsyncIterator[None]:
         """Serve on `listener`, which is closed in the end, until the block ends: then turns that are under way may end, and every session is closed."""
-        door = Door(self._options.max_sessions + SPARE_CONNECTIONS, self._options.head_s)
-        app = web.Application()
-        app.router.add_get(PATH, self._session)
-        app.router.add_get("/healthz", _healthy)
-        app.on_response_prepare.append(door.note)
-        runner = web.AppRunner(
-            app, access_log=None, handle_signals=False, shutdown_timeout=CLOSE_S, keepalive_timeout=CLOSE_S, max_field_size=_MAX_HEADER_BYTES
-        )
+        server = web.Server(self._answer, access_log=None, keepalive_timeout=CLOSE_S, max_field_size=_MAX_HEADER_BYTES)
+        runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=CLOSE_S)
         await runner.setup()
-        assert runner.server is not None  # noqa: S101 - set up
         try:
-            async with door.opened(runner.server, listener):
+            async with self._door.opened(server, listener):
                 yield
         finally:
             await self._end_sessions()
             await runner.cleanup()
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        self._door.note(request)
+        if request.method == "GET" and request.path == PATH:
+            return await self._session(request)
+        if request.method == "GET" and request.path == HEALTH_PATH:
+            return web.Response(text="ok\n")
+        return _refused(404, "NOT_FOUND", f"agents are at {PATH}", {})
 
     async def _end_sessions(self) -> None:
         self._stopping.set()
@@ -110,7 +113,7 @@ class AgentServer:
             if late:
                 await asyncio.wait(late)
 
-    async def _session(self, request: web.Request) -> web.StreamResponse:
+    async def _session(self, request: web.BaseRequest) -> web.StreamResponse:
         if refusal := self._refusal(request):
             return refusal
         connection = web.WebSocketResponse(
@@ -131,7 +134,7 @@ class AgentServer:
         finally:
             _log.info("agent_session_ended", session=session.ident, turns=session.turns)
 
-    def _refusal(self, request: web.Request) -> web.Response | None:
+    def _refusal(self, request: web.BaseRequest) -> web.Response | None:
         if not self._is_known(request):
             return _refused(401, "UNAUTHORIZED", "the bearer token is missing or wrong", {"WWW-Authenticate": "Bearer"})
         if not _is_trusted(request.headers.get("Origin"), request.host):
@@ -142,7 +145,7 @@ class AgentServer:
             return _refused(429, "TOO_MANY_SESSIONS", f"there are {self._options.max_sessions} sessions already", {"Retry-After": str(RETRY_S)})
         return None
 
-    def _is_known(self, request: web.Request) -> bool:
+    def _is_known(self, request: web.BaseRequest) -> bool:
         if not self._options.token:
             return True
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
@@ -168,7 +171,3 @@ def _is_address(host: str) -> bool:
 
 def _refused(status: int, code: str, message: str, headers: dict[str, str]) -> web.Response:
     return web.json_response({"error": {"code": code, "message": message}}, status=status, headers=headers)
-
-
-async def _healthy(_: web.Request) -> web.Response:
-    return web.Response(text="ok\n")

@@ -270,6 +270,14 @@ async def test_health_is_said_without_a_token() -> None:
         assert (answer.status, await answer.text()) == (200, "ok\n")
 
 
+async def test_nothing_else_is_served() -> None:
+    """Other paths say where agents are, and a request without a WebSocket is told what is missing."""
+    async with hosted(PlainAgent(_echo)) as (_, endpoint):
+        for path, status in (("/", 404), ("/ws", 400)):
+            async with aiohttp.request("GET", f"http://{endpoint}{path}") as answer:
+                assert answer.status == status
+
+
 async def test_a_connection_that_asks_nothing_is_let_go() -> None:
     """Nor does one that never ends its head hold a place; one that has a session keeps it."""
     async with hosted(PlainAgent(_echo), ServerOptions(head_s=0.2)) as (_, endpoint), connected(endpoint) as client:
