@@ -170,20 +170,20 @@ def bedrock_signer(spec: Spec, keys: Keys, url: str, region: str) -> Signer:
 
 
 def vertex_signer(spec: Spec, keys: Keys, url: str) -> Signer:
-    """Return who signs for Vertex: a service account's key of the job's or in `credential_file`, or whoever Google knows this process as.
+    """Return who signs for Vertex: a service account's key of the job's, or whoever Google knows this process as.
 
-    A variable that the spec names holds a token. `auth.service_account_email` is then impersonated.
+    A file or a variable that the spec names holds such a key, or a token. `auth.service_account_email` is then impersonated.
 
     Raises:
         FeatureNotSupported: google-auth is not installed, or the host is not Google's.
         CredentialMissing: what the spec names is not there, or is no key of a service account.
     """
     _check_host(spec, url, "vertex")
-    credential = spec.get("credential") or {}
-    if credential.get("credential_env") and (token := keys.of(spec)):
-        return ApiKey(token)
+    named = keys.document(spec)
+    if named and not named.startswith("{"):
+        return ApiKey(keys.of(spec))
     google = _library(spec, "google.auth", "vertex")
-    account = _account(spec, keys)
+    account = _account(spec, named or next(iter(_given(spec, keys).values()), ""))
     email = (spec.get("auth") or {}).get("service_account_email")
 
     def find() -> Any:
@@ -232,11 +232,9 @@ def _standing(keys: Keys, needed: tuple[str, ...], *more: str) -> dict[str, str]
     return found if all(name in found for name in needed) else {}
 
 
-def _account(spec: Spec, keys: Keys) -> dict[str, Any] | None:
+def _account(spec: Spec, text: str) -> dict[str, Any] | None:
     """Return a service account's key, None where the spec names none."""
-    given = [*_given(spec, keys).values()]
-    text = given[0] if given else keys.text_of_file(spec)
-    if text is None:
+    if not text:
         return None
     try:
         account = json.loads(text)

@@ -93,14 +93,18 @@ class Keys:
             raise problem
         return next((_checked(spec, f"variable {name}", found) for name in _looked_at(spec) if (found := self.environment.get(name, "").strip())), "")
 
-    def text_of_file(self, spec: Spec) -> str | None:
-        """Return what is in the file that a provider names, None when it names none: a cloud's proof is no single word.
+    def document(self, spec: Spec) -> str:
+        """Return what the file or the variable that a provider names holds, "" when it names none: a cloud's proof may be more than a word.
 
         Raises:
-            CredentialMissing: the file cannot be read, or is not for bundles to name.
+            CredentialMissing: it is not there, or not for bundles to name.
         """
-        file = (spec.get("credential") or {}).get("credential_file")
-        return self._text(spec, str(file)) if file else None
+        credential = spec.get("credential") or {}
+        if file := credential.get("credential_file"):
+            return self._text(spec, str(file))
+        if problem := _problem(spec, self.environment):
+            raise problem
+        return self.environment.get(str(credential.get("credential_env") or ""), "").strip()
 
     def _read(self, spec: Spec, name: str) -> str:
         return _checked(spec, f"file '{name}'", self._text(spec, name))

@@ -47,11 +47,18 @@ def service_account(server: VendorServer) -> str:
 TOKEN = answer({"access_token": "t-1", "expires_in": 3600, "token_type": "Bearer"})
 
 
-async def test_a_service_accounts_token_is_kept(tokens: VendorServer) -> None:
-    """The job's key of a service account is exchanged for a token once, while that is good."""
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param({"auth": {"type": "serviceAccount", "variables": {"credentials.json": "V"}}}, id="the job's"),
+        pytest.param({"credential": {"credential_env": "V"}}, id="a variable"),
+    ],
+)
+async def test_a_service_accounts_token_is_kept(tokens: VendorServer, words: dict[str, Any]) -> None:
+    """A key of a service account is exchanged for a token once, while that is good."""
     pytest.importorskip("google.auth")
     tokens.then(TOKEN)
-    spec = HERE | {"auth": {"type": "serviceAccount", "variables": {"credentials.json": "V"}}}
+    spec = HERE | words
     signer = vertex_signer(spec, Keys({"V": service_account(tokens)}), tokens.url)
     assert [dict(await signer.headers("POST", "https://x", b"")) for _ in range(2)] == [{"Authorization": "Bearer t-1"}] * 2
     assert len(tokens.requests) == 1
@@ -107,6 +114,13 @@ async def test_a_token_in_a_variable() -> None:
     ):
         assert isinstance(signer, ApiKey)
         assert await signer.headers("POST", "https://x", b"") == {"Authorization": "Bearer t"}
+
+
+def test_a_bundle_names_no_variable_of_ours() -> None:
+    """A job's key is not for bundles to name, and a variable that is not set is not made up for by whoever this process is."""
+    for name, words in (("ARENA_CREDENTIAL_0", "Arena's own"), ("ABSENT", "variable ABSENT is not set")):
+        with pytest.raises(CredentialMissing, match=words):
+            vertex_signer({"credential": {"credential_env": name}}, Keys({"ARENA_CREDENTIAL_0": "{}"}), "https://x.googleapis.com")
 
 
 async def test_a_payer_is_named() -> None:
