@@ -33,7 +33,7 @@ _JSON: Final = {"content-type": "application/json"}
 _TOLD: Final = frozenset(("length", "content_filter"))
 _HIDDEN: Final = "***"
 _SHOWN_BYTES: Final = 200
-_BEGINNING: Final = 6
+_BEGINNING: Final = 10
 
 
 class Framing(Protocol):
@@ -291,9 +291,9 @@ def _hiding(error: ProviderError, proof: Mapping[str, str]) -> ProviderError:
     """Return an error without the secrets that its request carried, nor their beginnings, nor what a vendor shows of them."""
     said = _MASKED.sub(_HIDDEN, error.message)
     for value in proof.values():
-        for secret in {value, value.rpartition(" ")[2]}:
-            for length in range(len(secret), min(len(secret), _BEGINNING) - 1, -1):  # words that were cut may end within a secret
-                said = said.replace(secret[:length], _HIDDEN) if length else said
+        secret = value.rpartition(" ")[2]
+        for length in range(len(secret), min(len(secret), _BEGINNING) - 1, -1):  # words that were cut may end within a secret
+            said = said.replace(secret[:length], _HIDDEN) if length else said
     if said == error.message:
         return error
     return ProviderError(said, kind=error.kind, transient=error.transient, retry_after_s=error.retry_after_s)
