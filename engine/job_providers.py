@@ -4,15 +4,16 @@ Source: the specification's `providers`, array mode and map mode. Pure. Must not
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from engine.bundle.judge_names import asking_of, judges_needed
 from engine.bundle.model import Bundle
 from engine.bundle.model_names import models_needed
 from engine.bundle.problems import shown
+from engine.bundle.provider_reader import SUBJECT_ROLES
 from engine.errors import ProviderNotFound
-from engine.selection import DEFAULT_GROUP
+from engine.selection import DEFAULT_GROUP, Pool, job_pool
 
 if TYPE_CHECKING:
     from engine.bundle.evaluations import Evaluation
@@ -29,6 +30,17 @@ class ResolvedProvider:
 
 JobProviders = Mapping[str, tuple[ResolvedProvider, ...] | Mapping[str, ResolvedProvider]]
 """Group -> entries: a tuple is array mode (test subjects, in written order), a mapping is map mode (keyed by the config's provider id)."""
+
+
+def pool_of(bundle: Bundle, job: JobProviders) -> Pool:
+    """Return the job's providers as those that may be tested; one whose role is not to hold conversations serves alone, in whatever group it is."""
+    arrays = {group: {entry.id: _capabilities(entry) for entry in entries} for group, entries in job.items() if not isinstance(entries, Mapping)}
+    maps = {
+        group: {ident: _capabilities(entry) for ident, entry in entries.items()} for group, entries in job.items() if isinstance(entries, Mapping)
+    }
+    pool = job_pool(bundle, arrays, maps)
+    others = {ident for ident, entry in _entries(job) if entry.spec.get("role", "llm") not in SUBJECT_ROLES}
+    return replace(pool, candidates=tuple(candidate for candidate in pool.candidates if candidate.id not in others))
 
 
 def specs_of(bundle: Bundle, job: JobProviders, needed: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -75,6 +87,10 @@ def check_served(bundle: Bundle, chosen: "Sequence[Scenario | Evaluation]", spec
                 f"{place}: {who} asks provider '{shown(ident)}', which the job's providers do not have",
                 hint=f"bring it in a group of the job that is a map, under that key{alone}",
             )
+
+
+def _capabilities(entry: ResolvedProvider) -> tuple[str, ...]:
+    return tuple(entry.spec.get("capabilities") or ())
 
 
 def _entries(job: JobProviders) -> Iterator[tuple[str, ResolvedProvider]]:

@@ -23,7 +23,7 @@ from engine.bundle.recordings import recordings_of
 from engine.bundle.registry_tools import RegistryTool
 from engine.errors import BundleInvalid, EngineVersionMismatch, MatrixTooLarge, ProviderNotFound
 from engine.items import EVAL_PROVIDER, Item
-from engine.job_providers import JobProviders, ResolvedProvider, check_served, specs_of
+from engine.job_providers import JobProviders, check_served, pool_of, specs_of
 from engine.permissions import NO_PERMISSIONS, Permissions
 from engine.plan_notes import provider_notes
 from engine.provider_specs import mock_server, mock_subject
@@ -37,7 +37,6 @@ from engine.selection import (
     check_serving,
     fallback_warning,
     idle_excludes,
-    job_pool,
     select_providers,
     select_subjects,
     serving_providers,
@@ -115,7 +114,7 @@ class Plan:
     under the override the two differ (`engine.provider_specs`). In a spec, `additional_config.mock_config` is relative to the bundle's root (absolute only for a file that `arena eval` named outside it). `mocked` is the
     override that was asked for; the specs have it applied already. `trials` is the highest of any scenario. `warnings` are sentences. `tools` are a
     registry's, called instead of the bundle's of those names. `secrets` says where the variable of each key of a job's provider comes from, in words
-    of whoever starts workers: the name of a secret, and a key in it. `prices` come before the packaged ones, so that a run costs the same wherever it is worked.
+    of whoever starts workers: the name of a secret, and a key in it. `own_providers`: the bundle's models are asked, no job's. `prices` come before the packaged ones, so that a run costs the same wherever it is worked.
     """
 
     engine_version: str
@@ -137,6 +136,7 @@ class Plan:
     tools: Mapping[str, RegistryTool] = field(default_factory=dict)
     secrets: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     prices: Mapping[str, Price] = field(default_factory=dict)
+    own_providers: bool = True
 
     @cached_property
     def items(self) -> tuple[Item, ...]:
@@ -197,6 +197,7 @@ class Plan:
             "permissions": self.permissions.to_json(),
             "warnings": list(self.warnings),
             "tools": {name: [tool.endpoint, tool.description] for name, tool in self.tools.items()},
+            "ownProviders": self.own_providers,
             "secrets": {variable: list(place) for variable, place in self.secrets.items()},
             "prices": {model: price.to_json() for model, price in self.prices.items()},
         }
@@ -225,6 +226,7 @@ class Plan:
             permissions=Permissions.from_json(content["permissions"]),
             warnings=tuple(content["warnings"]),
             tools={name: RegistryTool(*tool) for name, tool in content["tools"].items()},
+            own_providers=content["ownProviders"],
             secrets={variable: (name, key) for variable, (name, key) in content["secrets"].items()},
             prices={model: price_of(entry, f"model '{model}' of the plan") for model, entry in content["prices"].items()},
         )
@@ -300,6 +302,7 @@ def make_plan(bundle: Bundle, request: PlanRequest, options: WorkerOptions = Wor
         permissions=options.permissions,
         warnings=(*idle_excludes(bundle, request.exclude), *warnings, *provider_notes(bundle, cells, tested, served, options.prices)),
         prices=options.prices,
+        own_providers=request.providers is None,
         tools={name: tool for name, tool in request.tools.items() if name in bundle.tools},
     )
 
@@ -336,21 +339,7 @@ def _pool(bundle: Bundle, request: PlanRequest) -> Pool:
     if request.providers is None:
         check_serving(bundle)
         return bundle_pool(bundle)
-    arrays = {
-        group: {entry.id: _capabilities(entry) for entry in entries}
-        for group, entries in request.providers.items()
-        if not isinstance(entries, Mapping)
-    }
-    maps = {
-        group: {ident: _capabilities(entry) for ident, entry in entries.items()}
-        for group, entries in request.providers.items()
-        if isinstance(entries, Mapping)
-    }
-    return job_pool(bundle, arrays, maps)
-
-
-def _capabilities(entry: ResolvedProvider) -> tuple[str, ...]:
-    return tuple(entry.spec.get("capabilities") or ())
+    return pool_of(bundle, request.providers)
 
 
 def _specs(bundle: Bundle, job: JobProviders | None) -> dict[str, dict[str, Any]]:

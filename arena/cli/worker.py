@@ -58,7 +58,7 @@ async def _work(settings: WorkerSettings) -> int:
 
     def build(plan: Plan) -> ItemRunner:
         connections = Connections(unpacked(process_environment()), workers=settings.workers, media_cache=settings.media)
-        return ItemRunner(load_bundle(settings.content, plan.arena_file), plan, clock, connections)
+        return ItemRunner(load_bundle(settings.content, plan.arena_file, own_providers=plan.own_providers), plan, clock, connections)
 
     working = Worker(queue, settings.run, build, settings.output, settings.options, clock)
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -48,23 +48,24 @@ T = TypeVar("T")
 Values = dict[str, Any]
 
 
-def load_bundle(root: Path, arena_file: str = DEFAULT_ARENA_FILE) -> Bundle:
+def load_bundle(root: Path, arena_file: str = DEFAULT_ARENA_FILE, *, own_providers: bool = True) -> Bundle:
     """Read and check a bundle whole. Reads nothing outside `root`; the same files give equal values.
 
-    `arena_file` is relative to `root`; a directory stands for the `config.arena.yaml` in it.
+    `arena_file` is relative to `root`; a directory stands for the `config.arena.yaml` in it. Without `own_providers` somebody else brings the models:
+    of the bundle's only ids, groups and roles are looked at, and what is wrong with their files is no matter.
 
     Raises:
         ArenaFileNotFound: `arena_file` is not in the bundle, is a glob, or leaves the bundle.
         BundleInvalid: anything else; the message starts with `file:line:` and holds a line for each of the first 20 problems.
     """
-    bundle, problems = read_bundle(root, arena_file)
+    bundle, problems = read_bundle(root, arena_file, own_providers=own_providers)
     problems.raise_errors()
     if bundle is None:
         raise BundleInvalid(f"{arena_file}: cannot read the bundle")
     return bundle
 
 
-def read_bundle(root: Path, arena_file: str = DEFAULT_ARENA_FILE) -> tuple[Bundle | None, Problems]:
+def read_bundle(root: Path, arena_file: str = DEFAULT_ARENA_FILE, *, own_providers: bool = True) -> tuple[Bundle | None, Problems]:
     """Read a bundle as far as it can be read, with all that is wrong with it. The bundle is usable only when no problem is an error.
 
     Raises:
@@ -72,7 +73,7 @@ def read_bundle(root: Path, arena_file: str = DEFAULT_ARENA_FILE) -> tuple[Bundl
     """
     file = find_arena_file(root, arena_file)
     problems = Problems()
-    loading = _Loading(BundleFiles(Path(os.path.realpath(root)), problems), file)
+    loading = _Loading(BundleFiles(Path(os.path.realpath(root)), problems), file, own_providers)
     return loading.run(), problems
 
 
@@ -113,6 +114,7 @@ class _Loading:
 
     files: BundleFiles
     arena_file: str
+    own_providers: bool = True
     mocks_checked: set[str] = field(default_factory=set)
 
     def run(self) -> Bundle | None:
@@ -131,7 +133,7 @@ class _Loading:
 
     def _read_all(self, arena: Manifest, values: Values) -> Bundle:
         spec = self._arena_spec(arena, values)
-        providers = self._providers(arena, values)
+        providers = self._providers(arena, values) if self.own_providers else self._idle_providers(arena, values)
         prompts, prompt_vars = self._prompts(arena, values)
         play: Mapping[str, Any] = values.get("self_play", NOTHING)
         return Bundle(
@@ -207,6 +209,14 @@ class _Loading:
             if role != provider.role:
                 self.files.problems.error(place, f"cannot use provider '{provider.id}' here: its role is {provider.role}, not {role}")
         return providers
+
+    def _idle_providers(self, arena: Manifest, values: Values) -> dict[str, Provider]:
+        """Return those that can be read of providers whose place others take."""
+        problems, self.files.problems = self.files.problems, Problems()
+        try:
+            return self._providers(arena, values)
+        finally:
+            self.files.problems = problems
 
     def _check_mock(self, file: str, named_at: Location) -> None:
         if file and file not in self.mocks_checked:

@@ -183,7 +183,7 @@ def _idle_overrides(run: RunScope) -> list[str]:
 
 
 def _plan_from_disk(path: Path, request: PlanRequest, options: WorkerOptions) -> tuple[Plan, Sequence[str]]:
-    bundle = load_bundle(path, request.arena_file)
+    bundle = load_bundle(path, request.arena_file, own_providers=request.providers is None)
     plan = make_plan(bundle, request, options)
     check_supported(with_registry_tools(bundle, plan.tools), plan)
     return plan, bundle.warnings

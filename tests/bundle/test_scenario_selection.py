@@ -247,6 +247,15 @@ def test_job_providers_named_by_a_scenario() -> None:
     assert providers_of(bundle, PlanRequest(providers=job)) == ["primary"]
 
 
+def test_who_holds_no_conversations_is_not_tested() -> None:
+    """A model of role embedding in a list of subjects is there for checks, and meets no scenario."""
+    embedder = ResolvedProvider("words", {"type": "openai", "role": "embedding"})
+    assert providers_of(CONFIG, PlanRequest(providers={"default": (entry("gpt"), embedder)})) == ["gpt"]
+    named = bundle_of(Scenario("s", "s", providers=("words",)))
+    with pytest.raises(ProviderNotFound, match="provider 'words' is no model that can be tested"):
+        make_plan(named, PlanRequest(providers={"default": (entry("gpt"), embedder)}))
+
+
 def test_only_judges_in_a_job() -> None:
     """A job that brings nobody to test is an error, not an empty run."""
     with pytest.raises(ProviderNotFound, match="cannot run scenario 'alpha': no provider is in its group 'default'"):

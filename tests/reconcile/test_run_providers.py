@@ -94,6 +94,28 @@ async def test_who_is_tested(world: World, providers: dict[str, Any], tested: li
 
 
 @pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param({"provider.yaml": None}, id="a file that is not there"),
+        pytest.param({"provider.yaml": BUNDLE["provider.yaml"].replace("type: mock", "type: anthropic")}, id="a type that does not exist"),
+        pytest.param({"answers.yaml": "turns: 7"}, id="answers that are none"),
+    ],
+)
+async def test_provider_files_of_the_bundle_are_ignored(world: World, broken: Mapping[str, str | None]) -> None:
+    """With providers in the job those of the bundle are not even read for what is wrong with them; without, they are."""
+    files = {name: text for name, text in {**BUNDLE, **broken}.items() if text is not None}
+    await world.apply(PROVIDER, "a", MOCK)
+    run = await run_of(world, files, providers={"default": [ref("a")]})
+    plan = await plan_of(world, run)
+    assert ([item.provider for item in plan.items], plan.own_providers) == (["a"], False)
+    assert await world.events("BundleWarning") == []
+    await world.job("plain")
+    await world.look_at_all(2)
+    (own,) = [each for each in await world.runs() if each["spec"]["jobRef"]["name"] == "plain"]
+    assert condition(own)["reason"] == "BundleInvalid"
+
+
+@pytest.mark.parametrize(
     ("providers", "message"),
     [
         pytest.param({"default": [ref("absent")]}, "Provider 'absent' does not exist", id="a Provider"),
