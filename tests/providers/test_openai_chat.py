@@ -53,7 +53,7 @@ def calls(reply: Reply) -> list[tuple[str, dict[str, Any] | None]]:
 
 
 def test_a_conversation_with_tools() -> None:
-    """System prompt, messages, calls and results stand where the protocol has them."""
+    """System prompt, messages, calls and results stand where the protocol has them; a call without a result, which it refuses, gets one."""
     call = ToolCall("c1", "weather", {"city": "Bern"})
     messages = [
         Message("user", "Hi"),
@@ -77,6 +77,7 @@ def test_a_conversation_with_tools() -> None:
                 ],
             },
             {"role": "tool", "content": "sunny", "tool_call_id": "c1"},
+            {"role": "tool", "content": "this call was not executed", "tool_call_id": "c2"},
             {"role": "assistant", "content": "Sunny."},
             {"role": "user", "content": "Thanks"},
         ],
@@ -155,13 +156,13 @@ def test_parts_of_a_message() -> None:
             Message("user", parts=[{"type": "audio", "media": {"mimeType": "audio/ogg", "data": "A"}}]), "audio/ogg", id="a sound of another kind"
         ),
         pytest.param(Message("user", parts=[{"type": "image", "media": {"url": "http://x"}}]), "image", id="a picture without data"),
-        pytest.param(Message("tool", tool_result=ToolResult("c", "camera", "", parts=[PICTURE])), "camera", id="a tool's picture"),
+        pytest.param(Message("assistant", tool_calls=[ToolCall("c", "camera", {})]), "camera", id="a tool's picture"),
     ],
 )
 def test_a_part_without_a_place_is_refused(message: Message, named: str) -> None:
     """What the protocol cannot take is named, and nothing is sent."""
     with pytest.raises(ProviderError, match=named) as caught:
-        body(Request([message]))
+        body(Request([message, Message("tool", tool_result=ToolResult("c", "camera", "", parts=[PICTURE]))] if message.tool_calls else [message]))
     assert (caught.value.kind, caught.value.transient) == ("invalid_request", False)
 
 

@@ -1,4 +1,4 @@
-"""What was said so far, in the order and shape that Anthropic's and Google's protocols share: sides that alternate, calls with their results.
+"""What was said so far, in the order and shape that vendors' protocols share: calls with their results.
 
 Owns which result answers which call, and which parts of a message are said. Must not know any vendor's JSON.
 """
@@ -15,7 +15,7 @@ Part = Mapping[str, Any]
 Answered = tuple[ToolCall, ToolResult]
 
 NOT_ANSWERED: Final = "this call was not executed"
-"""What a model reads of a call that has no result: both protocols refuse calls that nobody answered."""
+"""What a model reads of a call that has no result: all protocols refuse calls that nobody answered."""
 
 OPENING: Final = "(The conversation begins.)"
 """What stands before a conversation that the assistant opens: both protocols want a user's message first."""

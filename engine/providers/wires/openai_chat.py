@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from engine.errors import ProviderError
 from engine.items import Usage
-from engine.providers.messages import Message
+from engine.providers.messages import Message, ToolResult
 from engine.providers.port import DEFAULT_MAX_TOKENS, Reply, Request, Sampling
 from engine.providers.wire import Call, Event
+from engine.providers.wires.history import refused, said, steps
 from engine.providers.wires.openai_errors import refusal_of, said_error
 from engine.providers.wires.openai_parts import chat_parts
 from engine.providers.wires.openai_schema import is_strict
@@ -251,13 +252,13 @@ def _text(content: Any) -> str:
 def _messages(request: Request) -> Iterable[dict[str, Any]]:
     if request.system:
         yield {"role": "system", "content": request.system}
-    for message in request.messages:
+    for step in steps(request.messages):
+        message = step.message
         if message.role == "assistant":
             yield _assistant(message)
-        elif message.role == "tool":
-            yield _tool(message)
+            yield from (_tool(result) for _, result in step.answered)
         else:
-            yield {"role": message.role, "content": chat_parts(message.parts) if message.parts else message.content}
+            yield {"role": message.role, "content": chat_parts(said(message)) if message.parts else message.content}
 
 
 def _assistant(message: Message) -> dict[str, Any]:
@@ -274,15 +275,10 @@ def _assistant(message: Message) -> dict[str, Any]:
     return written
 
 
-def _tool(message: Message) -> dict[str, Any]:
-    result = message.tool_result
-    if result is None:
-        return {"role": "tool", "content": message.content, "tool_call_id": ""}
-    if any(part.get("type") != "text" for part in result.parts):
-        kind = next(part.get("type") for part in result.parts if part.get("type") != "text")
-        raise ProviderError(
-            f"cannot send the result of tool '{result.name}': chat completions take no {kind} from a tool (api_mode: responses takes images and documents)",
-            kind="invalid_request",
-            transient=False,
+def _tool(result: ToolResult) -> dict[str, Any]:
+    kind = next((part.get("type") for part in result.parts if part.get("type") != "text"), None)
+    if kind is not None:
+        raise refused(
+            f"chat completions take no {kind} from a tool, such as '{result.name}' (api_mode: responses takes images and documents)",
         )
     return {"role": "tool", "content": result.content, "tool_call_id": result.call_id}

@@ -4,13 +4,14 @@ Owns the JSON of that protocol. Nothing is stored at the vendor's: each request 
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from engine.errors import ProviderError
 from engine.providers.messages import Message, ToolCall
 from engine.providers.port import DEFAULT_MAX_TOKENS, Reply, Request
 from engine.providers.wire import Call, Event
+from engine.providers.wires.history import said, steps, told
 from engine.providers.wires.openai_chat import OpenAiOptions, usage_of
 from engine.providers.wires.openai_errors import refusal_of, said_error
 from engine.providers.wires.openai_parts import response_parts
@@ -133,20 +134,21 @@ class _ResponseListening:
             raise error
 
 
-def _items(messages: Iterable[Message]) -> Iterator[dict[str, Any]]:
-    for message in messages:
-        if message.role == "assistant":
-            if message.content:
-                yield {"role": "assistant", "content": message.content}
-            for call in message.tool_calls:
-                arguments = call.raw if call.arguments is None else json.dumps(call.arguments)
-                yield {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments}
-        elif message.role == "tool" and (result := message.tool_result) is not None:
+def _items(messages: Sequence[Message]) -> Iterator[dict[str, Any]]:
+    for step in steps(messages):
+        message = step.message
+        if message.role != "assistant":
+            yield {"role": "user", "content": response_parts(said(message)) if message.parts else message.content}
+            continue
+        if message.content:
+            yield {"role": "assistant", "content": message.content}
+        for call in message.tool_calls:
+            arguments = call.raw if call.arguments is None else json.dumps(call.arguments)
+            yield {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments}
+        for call, result in step.answered:
             has_media = any(part.get("type") != "text" for part in result.parts)
-            output = response_parts(result.parts) if has_media else result.content
-            yield {"type": "function_call_output", "call_id": result.call_id, "output": output}
-        else:
-            yield {"role": "user", "content": response_parts(message.parts) if message.parts else message.content}
+            output = response_parts(told(result)) if has_media else result.content
+            yield {"type": "function_call_output", "call_id": call.id, "output": output}
 
 
 def _arranged(body: dict[str, Any]) -> dict[str, Any]:
