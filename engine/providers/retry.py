@@ -62,7 +62,9 @@ class Retries:
             self._back = None
 
     async def pause(self, error: ProviderError, *, attempt: int, spent_s: float, alone: bool) -> float:
-        """Wait after `attempt` (from 1) failed, `spent_s` after the request began, and return for how many seconds; `alone` says that others were answered.
+        """Wait after `attempt` (from 1) failed, `spent_s` after the request began, and return for how many seconds.
+
+        `alone` says that others were answered since the attempt before, so that the request itself may be at fault.
 
         Raises:
             ProviderError: `error` itself, when no attempt follows.
@@ -110,11 +112,11 @@ class Retries:
 class Tries:
     """The attempts of one request that brought no reply."""
 
-    __slots__ = ("_answers_before", "_retries", "_spent_s", "attempts")
+    __slots__ = ("_answers_seen", "_retries", "_spent_s", "attempts")
 
     def __init__(self, retries: Retries) -> None:
         self._retries = retries
-        self._answers_before = retries.answers
+        self._answers_seen = retries.answers
         self._spent_s = 0.0
         self.attempts: tuple[Attempt, ...] = ()
 
@@ -129,7 +131,7 @@ class Tries:
             ProviderError: `error` itself, when none follows.
         """
         self._spent_s += latency_s
-        alone = self._retries.answers > self._answers_before
+        alone, self._answers_seen = self._retries.answers > self._answers_seen, self._retries.answers
         waited_s = await self._retries.pause(error, attempt=len(self.attempts) + 1, spent_s=self._spent_s, alone=alone)
         self._spent_s += waited_s
         self.attempts += (Attempt(error.kind, error.message, latency_s * 1000, waited_s * 1000),)

@@ -60,8 +60,15 @@ async def test_three_retries_while_others_are_answered() -> None:
     clock = FakeClock()
     retries = Retries(clock, chance=lambda: 0.0)
     tries = retries.begin()
-    retries.begin().answered()
+
+    async def answer_others() -> None:
+        while True:
+            retries.begin().answered()
+            await clock.sleep(0.25)
+
+    others = asyncio.create_task(answer_others())
     assert await waits_of(clock, tries, failure()) == [0.5, 1, 2]
+    others.cancel()
 
 
 async def test_a_rate_limit_is_waited_out_although_others_are_answered() -> None:
