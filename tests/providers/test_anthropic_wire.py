@@ -1,6 +1,7 @@
 """Anthropic's protocol: what a request becomes, and what a whole reply says."""
 
 import base64
+import json
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from engine.errors import ProviderError
 from engine.items import Usage
 from engine.providers.messages import Message, ToolCall, ToolResult
 from engine.providers.port import Request, Sampling, ToolSpec
+from engine.providers.wire import Event
 from engine.providers.wires.anthropic import Anthropic, AnthropicOptions
 from engine.providers.wires.anthropic_messages import THINKING
 
@@ -396,6 +398,18 @@ def test_refusals(status: int, code: str, words: str, kind: str, transient: bool
         with pytest.raises(ProviderError) as inside:
             Anthropic(AnthropicOptions(MODEL)).reply(said)
         assert (inside.value.kind, inside.value.transient) == (kind, transient)
+
+
+def test_refusals_of_vertex() -> None:
+    """Vertex refuses in Google's words, with a status or inside of a stream."""
+    error = {"error": {"code": 429, "message": "Quota exceeded, per minute", "status": "RESOURCE_EXHAUSTED"}}
+    wire = Anthropic(AnthropicOptions(MODEL, "vertex"))
+    outside = wire.refusal(429, json.dumps([error]).encode())
+    with pytest.raises(ProviderError) as inside:
+        wire.listen().take(Event("", json.dumps(error)))
+    for found in (outside, inside.value):
+        assert (found.kind, found.transient) == ("rate_limit", True)
+        assert "429: Quota exceeded, per minute" in found.message
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>bad gateway", b"\xff\xfe", b"[1]", b'{"error": "busy"}', b"null"])

@@ -60,8 +60,15 @@ def said_error(body: Any) -> ProviderError | None:
     if not isinstance(body, Mapping) or not (body.get("type") == "error" or body.get("error")):
         return None
     words, code = _read(body)
-    status = _STATUS_OF.get(code) or _STATUS_OF.get(code[:1].lower() + code[1:], 500)
+    status = _STATUS_OF.get(code) or _STATUS_OF.get(code[:1].lower() + code[1:]) or _number(body)
     return _spent(refused(status, words or "an error without words", code=code), code)
+
+
+def _number(body: Mapping[str, Any]) -> int:
+    """Return the status that Vertex has in its errors, 500 where there is none."""
+    error = body.get("error")
+    number = error.get("code") if isinstance(error, Mapping) else None
+    return number if isinstance(number, int) and 400 <= number < 600 else 500  # noqa: PLR2004 - statuses of HTTP
 
 
 def _spent(error: ProviderError, code: str) -> ProviderError:
@@ -71,7 +78,9 @@ def _spent(error: ProviderError, code: str) -> ProviderError:
 
 
 def _read(content: Any) -> tuple[str, str]:
-    """Return an error's words and its code: Anthropic's `{type: error, error: {type, message}}`, or AWS's `{message}`."""
+    """Return an error's words and its code: Anthropic's `{type: error, error: {type, message}}`, AWS's `{message}`, or Vertex's, which may be in a list."""
+    if isinstance(content, list) and content:
+        content = content[0]
     if not isinstance(content, Mapping):
         return "", ""
     error = content.get("error") or content
