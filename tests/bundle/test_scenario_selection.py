@@ -12,8 +12,11 @@ from engine.plan import PlanRequest, make_plan
 from engine.selection import select_subjects
 
 
+MOCK = {"type": "mock"}
+
+
 def bundle_of(
-    *scenarios: Scenario, providers: tuple[Provider, ...] = (Provider("mock", "m.yaml", "mock"),), judge: str = "", role: str = ""
+    *scenarios: Scenario, providers: tuple[Provider, ...] = (Provider("mock", "m.yaml", "mock", spec=MOCK),), judge: str = "", role: str = ""
 ) -> Bundle:
     """Return a bundle of these values."""
     arena = ArenaSpec(
@@ -113,7 +116,7 @@ def test_exclude_after_include() -> None:
 
 def provider(ident: str, group: str = "default", role: str = "llm", capabilities: tuple[str, ...] = ()) -> Provider:
     """Return a mock provider."""
-    return Provider(ident, f"{ident}.yaml", "mock", role=role, group=group, capabilities=capabilities)
+    return Provider(ident, f"{ident}.yaml", "mock", role=role, group=group, capabilities=capabilities, spec=MOCK)
 
 
 def providers_of(bundle: Bundle, request_: PlanRequest) -> list[str]:
