@@ -11,7 +11,6 @@ from engine.job_providers import JobProviders, ResolvedProvider
 from engine.plan import PlanRequest, make_plan
 from engine.selection import select_subjects
 
-
 MOCK = {"type": "mock"}
 
 
