@@ -6,6 +6,7 @@ A proof for one cloud goes to that cloud's own hosts, unless whoever runs the jo
 
 import importlib
 import json
+import re
 from asyncio import Lock
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
@@ -25,11 +26,13 @@ _GOOGLE_SCOPES: Final = ("https://www.googleapis.com/auth/cloud-platform",)
 AZURE_SCOPE: Final = "https://cognitiveservices.azure.com/.default"
 _ACCESS_KEY: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 _PRINCIPAL: Final = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET")
-_HOSTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "bedrock": (".amazonaws.com", ".amazonaws.com.cn", ".api.aws"),
-    "vertex": (".googleapis.com",),
-    "azure": (".azure.com", ".azure.us", ".azure.cn"),
+_HOSTS: Final[Mapping[str, re.Pattern[str]]] = {
+    "bedrock": re.compile(r"bedrock-runtime(-fips)?\.[a-z]{2,4}(-[a-z]+)+-\d{1,2}\.(amazonaws\.com(\.cn)?|api\.aws)"),
+    "vertex": re.compile(r"([a-z0-9-]+-)?aiplatform(\.[a-z0-9-]+\.rep)?\.googleapis\.com"),
+    "azure": re.compile(r"[a-z0-9-]+\.(openai|cognitiveservices|services\.ai)\.azure\.(com|us|cn)"),
 }
+"""The hosts of each cloud's models alone: under its domains, customers have hosts as well (API gateways, buckets, virtual machines)."""
+_GOOGLE_TOKENS: Final = "https://oauth2.googleapis.com/token"
 
 
 class BedrockSigner:
@@ -242,6 +245,8 @@ def _account(spec: Spec, text: str) -> dict[str, Any] | None:
         account = None
     if not isinstance(account, dict) or account.get("type") != "service_account":
         raise _missing(spec, "what it names is no key of a service account in JSON")
+    if not spec.get("from_job") and account.get("token_uri", _GOOGLE_TOKENS) != _GOOGLE_TOKENS:
+        raise _missing(spec, f"its tokens come from elsewhere than {_GOOGLE_TOKENS}, and a bundle may send us to nobody else for them")
     return account
 
 
@@ -258,7 +263,7 @@ def _library(spec: Spec, name: str, extra: str) -> Any:
 
 def _check_host(spec: Spec, url: str, platform: str) -> None:
     host = urlsplit(url).hostname or ""
-    if not spec.get("from_job") and not (host.endswith(_HOSTS[platform]) and url.startswith("https://")):
+    if not spec.get("from_job") and not (_HOSTS[platform].fullmatch(host) and url.startswith("https://")):
         raise FeatureNotSupported(
             f"cannot ask provider '{spec.get('id', '')}': '{host}' is no host of {platform}, and a bundle may send our proof to nobody else",
             hint="leave out base_url and platform.endpoint, or name the provider in the job",

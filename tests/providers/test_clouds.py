@@ -64,6 +64,14 @@ async def test_a_service_accounts_token_is_kept(tokens: VendorServer, words: dic
     assert len(tokens.requests) == 1
 
 
+async def test_a_bundles_service_account_sends_us_nowhere(tokens: VendorServer, tmp_path: Path) -> None:
+    """Where tokens are asked for is in the key itself: that of a bundle's file may name no address of its choice, inside our network for instance."""
+    pytest.importorskip("google.auth")
+    (tmp_path / "key.json").write_text(service_account(tokens))
+    with pytest.raises(CredentialMissing, match="elsewhere than https://oauth2"):
+        vertex_signer({"credential": {"credential_file": "key.json"}}, Keys(root=tmp_path), "https://aiplatform.googleapis.com")
+
+
 async def test_a_service_account_in_a_file(tokens: VendorServer, tmp_path: Path) -> None:
     """A file that the bundle names holds such a key as well."""
     pytest.importorskip("google.auth")
@@ -108,7 +116,7 @@ async def test_a_token_in_a_variable() -> None:
     """A variable that the spec names holds a token for Vertex, and an API key for Bedrock."""
     spec = {"credential": {"credential_env": "V"}}
     for signer in (
-        vertex_signer(spec, Keys({"V": "t"}), "https://x.googleapis.com"),
+        vertex_signer(spec, Keys({"V": "t"}), "https://eu-aiplatform.googleapis.com"),
         bedrock_signer(spec, Keys({"V": "t"}), URL, "eu-central-1"),
         bedrock_signer({"platform": {"type": "bedrock"}}, Keys({"AWS_BEARER_TOKEN_BEDROCK": "t"}), URL, "eu-central-1"),
     ):
@@ -120,7 +128,7 @@ def test_a_bundle_names_no_variable_of_ours() -> None:
     """A job's key is not for bundles to name, and a variable that is not set is not made up for by whoever this process is."""
     for name, words in (("ARENA_CREDENTIAL_0", "Arena's own"), ("ABSENT", "variable ABSENT is not set")):
         with pytest.raises(CredentialMissing, match=words):
-            vertex_signer({"credential": {"credential_env": name}}, Keys({"ARENA_CREDENTIAL_0": "{}"}), "https://x.googleapis.com")
+            vertex_signer({"credential": {"credential_env": name}}, Keys({"ARENA_CREDENTIAL_0": "{}"}), "https://eu-aiplatform.googleapis.com")
 
 
 async def test_a_payer_is_named() -> None:

@@ -278,7 +278,18 @@ def test_what_is_built(spec: dict[str, Any], built: bool) -> None:  # noqa: FBT0
         pytest.param({"type": "azure"}, "names no endpoint", id="no endpoint"),
         pytest.param({"type": "azure", "endpoint": "https://azure.com.evil.example"}, "no host of azure", id="a host on azure"),
         pytest.param({"type": "bedrock", "region": "us-east-1", "endpoint": "https://amazonaws.com.evil.example"}, "no host of bedrock", id="a tail"),
-        pytest.param({"type": "vertex", "project": "p", "region": "us", "endpoint": "http://x.googleapis.com"}, "no host of vertex", id="no TLS"),
+        pytest.param(
+            {"type": "vertex", "project": "p", "region": "us", "endpoint": "http://aiplatform.googleapis.com"}, "no host of vertex", id="no TLS"
+        ),
+        *(
+            pytest.param({"type": kind, "project": "p", "region": "us-east-1", "endpoint": f"https://{host}"}, f"no host of {kind}", id=host)
+            for kind, host in (
+                ("azure", "mine.eastus.cloudapp.azure.com"),
+                ("bedrock", "mine.execute-api.us-east-1.amazonaws.com"),
+                ("bedrock", "bedrock-runtime.s3.amazonaws.com"),
+                ("vertex", "storage.googleapis.com"),
+            )
+        ),
     ],
 )
 def test_a_bundle_sends_no_proof_elsewhere(platform: dict[str, Any], words: str) -> None:
