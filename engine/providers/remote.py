@@ -92,6 +92,7 @@ class _Sent:
     """A request as it goes out, in each attempt the same but for the signature."""
 
     url: URL
+    address: str
     headers: dict[str, str]
     body: bytes
 
@@ -103,7 +104,7 @@ class _Heard:
     `opened` says that a stream has begun; `raw` is what came of it, where that is kept.
     """
 
-    proof: Mapping[str, str] = field(default_factory=dict)
+    proof: Mapping[str, str] | None = None
     began: float = 0.0
     last: float = 0.0
     first: float | None = None
@@ -122,7 +123,7 @@ class RemoteProvider:
         self._manner = manner
         self._clock = clock
         self._headers = _JSON | {name.lower(): value for name, value in manner.headers.items()}
-        self._urls: dict[str, URL] = {}
+        self._urls: dict[str, tuple[URL, str]] = {}
         self._streams = Limiter(Limits(concurrency=manner.most_streams), clock) if manner.most_streams else None
 
     @property
@@ -178,23 +179,24 @@ class RemoteProvider:
 
     def _prepare(self, request: Request, *, streaming: bool) -> _Sent:
         call = self._service.wire.call(request, streaming=streaming)
-        url = self._urls.get(call.path)
-        if url is None:
-            url = self._urls[call.path] = URL(self._service.base_url + call.path, encoded=True)
+        known = self._urls.get(call.path)
+        if known is None:
+            url = URL(self._service.base_url + call.path, encoded=True)
+            known = self._urls[call.path] = url, str(url)
         try:
             body = _written(call.body).encode()
         except (TypeError, ValueError, RecursionError) as error:
             raise ProviderError(f"cannot write the request as JSON: {error}", kind="invalid_request", transient=False) from None
         headers = {name.lower(): value for name, value in call.headers.items()} | self._headers if call.headers else self._headers
-        return _Sent(url, headers, body)
+        return _Sent(*known, headers, body)
 
     def _stream_turn(self) -> AbstractAsyncContextManager[object]:
         return nullcontext() if self._streams is None else self._streams.turn()
 
     async def _sign(self, sent: _Sent, heard: _Heard) -> dict[str, str]:
         """Return the headers of an attempt, and begin to measure it."""
-        heard.proof = await self._service.signer.headers("POST", str(sent.url), sent.body)
-        headers = sent.headers | {name.lower(): value for name, value in heard.proof.items()}
+        proof = heard.proof = await self._service.signer.headers("POST", sent.address, sent.body)
+        headers = sent.headers | {name.lower(): value for name, value in proof.items()}
         heard.began = heard.last = self._clock.monotonic()
         return headers
 
@@ -242,7 +244,6 @@ class RemoteProvider:
                 reply = listening.finish()  # however the stream ended, if the protocol had said all there is
             except ProviderError as error:
                 raise stream.failure or error from None
-            reply = replace(reply, ttft_ms=None if heard.first is None else (heard.first - heard.began) * 1000)
             heard.reply = self._complete(reply, heard, heard.raw)
 
     def _take(self, events: list[Event], listening: Listening, heard: _Heard) -> str:
@@ -267,15 +268,16 @@ class RemoteProvider:
 
     def _complete(self, reply: Reply, heard: _Heard, raw: Any) -> Reply:
         """Return a reply with its price, its time, and what is kept with it."""
-        meta = dict(reply.meta)
+        meta = reply.meta
         if reply.finish_reason in _TOLD:
-            meta["finishReason"] = reply.finish_reason
+            meta = {**meta, "finishReason": reply.finish_reason}
         if self._manner.keep_raw:
-            meta["raw"] = raw
+            meta = {**meta, "raw": raw}
         price, usage, cost = self._account.price, reply.usage, reply.cost_usd
         if cost is None and price is not None and usage is not None:
             cost = price.cost_usd(usage, cache_write_tokens=meta.get("cacheWriteTokens", 0))
-        return replace(reply, latency_ms=(heard.last - heard.began) * 1000, cost_usd=cost, meta=meta)
+        first_ms = None if heard.first is None else (heard.first - heard.began) * 1000
+        return replace(reply, latency_ms=(heard.last - heard.began) * 1000, ttft_ms=first_ms, cost_usd=cost, meta=meta)
 
 
 def _answered(reply: Reply, tries: Tries) -> Reply:
@@ -287,10 +289,10 @@ def _is_good(status: int) -> bool:
     return 200 <= status < 300  # noqa: PLR2004 - as HTTP has it
 
 
-def _hiding(error: ProviderError, proof: Mapping[str, str]) -> ProviderError:
+def _hiding(error: ProviderError, proof: Mapping[str, str] | None) -> ProviderError:
     """Return an error without the secrets that its request carried, nor their beginnings, nor what a vendor shows of them."""
     said = _MASKED.sub(_HIDDEN, error.message)
-    for value in proof.values():
+    for value in (proof or {}).values():
         secret = value.rpartition(" ")[2]
         for length in range(len(secret), min(len(secret), _BEGINNING) - 1, -1):  # words that were cut may end within a secret
             said = said.replace(secret[:length], _HIDDEN) if length else said

@@ -96,8 +96,19 @@ class Pool:
         Raises:
             ProviderError: there is none (`unavailable`, `timeout`), or it cannot be read (`protocol`).
         """
-        async with await self.open(url, headers, body, timeouts) as stream:
-            return await stream.answer()
+        deadline = self._begin(url, timeouts)
+        try:
+            with deadline:
+                response = await self._opened().post(url, headers=headers, data=body, allow_redirects=False)
+                try:
+                    content = await _body(response, self._max_body_bytes)
+                finally:
+                    response.close()  # the connection is the pool's again already if the body was read to its end
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise _failure(url, error) from None
+        finally:
+            deadline.end()
+        return Answer(response.status, response.headers, content)
 
     async def open(self, url: URL, headers: Mapping[str, str], body: bytes, timeouts: Timeouts) -> "Stream":
         """Send `body` and return the answer as soon as its headers are there, whatever its status; who asked must close it.
@@ -105,9 +116,7 @@ class Pool:
         Raises:
             As `post`.
         """
-        if url.host not in self._checked:
-            self.check(url)
-        deadline = Deadline(timeouts.request_s)
+        deadline = self._begin(url, timeouts)
         try:
             with deadline:
                 response = await self._opened().post(url, headers=headers, data=body, allow_redirects=False)
@@ -118,6 +127,11 @@ class Pool:
             deadline.end()
             raise
         return Stream(response, deadline, timeouts.idle_s, self._max_body_bytes)
+
+    def _begin(self, url: URL, timeouts: Timeouts) -> Deadline:
+        if url.host not in self._checked:
+            self.check(url)
+        return Deadline(timeouts.request_s)
 
     def check(self, url: URL) -> None:
         """Refuse a URL that must not be reached whatever its name resolves to.
@@ -163,16 +177,12 @@ class Stream:
         Raises:
             ProviderError: it broke off, took too long, or is too long.
         """
-        pieces = []
         try:
             with self._deadline:
-                while piece := self._counted(await self._response.content.readany()):
-                    pieces.append(piece)
+                content = await _body(self._response, self._left_bytes)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _failure(self._response.url, error) from None
-        if self.failure is not None:
-            raise self.failure
-        return Answer(self.status, self.headers, pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        return Answer(self.status, self.headers, content)
 
     async def read(self) -> bytes:
         """Return the next bytes of the body, b"" at its end, or where it broke off or the deadline passed that `alive` moves: `failure` says which."""
@@ -214,7 +224,7 @@ class Stream:
         self._left_bytes -= len(piece)
         if self._left_bytes >= 0:
             return piece
-        self.failure = ProviderError(f"cannot read the answer of '{shown(self._response.url)}': it is too long", kind="protocol", transient=False)
+        self.failure = _too_long(self._response.url)
         return b""
 
     def _left_over(self) -> bytes:
@@ -230,6 +240,25 @@ class Stream:
     async def __aexit__(self, *_: object) -> None:
         self._deadline.end()
         self._response.close()  # the connection is the pool's again already if the body was read to its end
+
+
+async def _body(response: aiohttp.ClientResponse, most_bytes: int) -> bytes:
+    """Read a body to its end."""
+    piece = await response.content.readany()
+    if response.content.at_eof() and len(piece) <= most_bytes:
+        return piece
+    pieces = []
+    while piece:
+        pieces.append(piece)
+        most_bytes -= len(piece)
+        if most_bytes < 0:
+            raise _too_long(response.url)
+        piece = await response.content.readany()
+    return b"".join(pieces)
+
+
+def _too_long(url: URL) -> ProviderError:
+    return ProviderError(f"cannot read the answer of '{shown(url)}': it is too long", kind="protocol", transient=False)
 
 
 def shown(url: URL) -> str:

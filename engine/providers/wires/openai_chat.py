@@ -28,6 +28,7 @@ _FINISHES: Final = {
     "function_call": "tool_calls",
 }
 _TEXT_ALONE: Final = frozenset(("content",))
+_NOTHING: Final[Mapping[str, Any]] = {}
 _SAMPLING: Final = ("temperature", "top_p", "seed")
 
 
@@ -214,19 +215,18 @@ def usage_of(found: Any) -> Usage | None:
     """Return a usage object's tokens; those read from a cache and those of reasoning are parts of the others."""
     if not isinstance(found, dict):
         return None
-    of_input = found.get("prompt_tokens_details") or found.get("input_tokens_details") or {}
-    of_output = found.get("completion_tokens_details") or found.get("output_tokens_details") or {}
-    cached = of_input.get("cached_tokens") or found.get("prompt_cache_hit_tokens") or found.get("cached_tokens")
+    of_input = found.get("prompt_tokens_details") or found.get("input_tokens_details") or _NOTHING
+    of_output = found.get("completion_tokens_details") or found.get("output_tokens_details") or _NOTHING
     return Usage(
-        _count(found.get("prompt_tokens", found.get("input_tokens"))),
-        _count(found.get("completion_tokens", found.get("output_tokens"))),
-        _count(cached),
+        _count(found.get("prompt_tokens") or found.get("input_tokens")),
+        _count(found.get("completion_tokens") or found.get("output_tokens")),
+        _count(of_input.get("cached_tokens") or found.get("prompt_cache_hit_tokens") or found.get("cached_tokens")),
         _count(of_output.get("reasoning_tokens")),
     )
 
 
 def _count(value: Any) -> int:
-    return int(value) if isinstance(value, int | float) and value > 0 else 0
+    return int(value) if value and isinstance(value, int | float) and value > 0 else 0
 
 
 def _finish(reason: Any, *, calls: bool) -> str:
