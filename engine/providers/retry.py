@@ -86,9 +86,11 @@ class Retries:
         A provider that was out for longer than the patience is tried once a request.
         """
         now, limited = self._clock.monotonic(), error.kind == _LIMITED
+        if not error.transient:
+            return None
         if self._out_since is None:
             self._out_since = now - spent_s
-        if not error.transient or (attempt > RETRIES and alone and not limited):
+        if attempt > RETRIES and alone and not limited:
             return None
         wait_s = delay_s(attempt, first_s=FIRST_WAIT_S, longest_s=LONGEST_WAIT_S, wish_s=error.retry_after_s or 0.0, chance=self._chance())
         out_too_long = not limited and now - self._out_since > self._patience_s

@@ -55,6 +55,15 @@ async def test_what_is_not_transient_is_not_tried_again(kind: str) -> None:
     assert await waits_of(clock, Retries(clock).begin(), failure(kind, transient=False)) == []
 
 
+async def test_a_refused_request_is_no_outage() -> None:
+    """A provider that answers that a request is bad is there: minutes later another one's failure has all its retries."""
+    clock = FakeClock()
+    retries = Retries(clock, patience_s=10, chance=lambda: 0.0)
+    assert await waits_of(clock, retries.begin(), failure("invalid_request", transient=False)) == []
+    await clock.advance(60)
+    assert await waits_of(clock, retries.begin(), failure()) == [0.5, 1, 2, 4]
+
+
 async def test_three_retries_while_others_are_answered() -> None:
     """A request that fails alone is tried four times in all: the request itself may be at fault."""
     clock = FakeClock()
