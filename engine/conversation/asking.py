@@ -65,7 +65,7 @@ async def ask(line: Line, request: Request, guardrails: Guardrails, listener: Li
 
 
 async def _listen(line: Line, request: Request, guardrails: Guardrails, listener: Listener, started: float) -> tuple[Reply, Firing | None]:
-    """Take a reply in chunks; when a guardrail fires on its beginning, the rest is not waited for and its usage stays unknown and counts as nothing."""
+    """Take a reply in chunks; when a guardrail fires on its beginning, the rest is not waited for, and what it used and cost stays unknown."""
     text = ""
     first_ms: float | None = None
     async with aclosing(line.provider.stream(request)) as chunks:
@@ -81,7 +81,7 @@ async def _listen(line: Line, request: Request, guardrails: Guardrails, listener
                 fired = guardrails.judge_beginning(text, known)
                 if fired is not None:
                     _note_first(listener, first_ms)
-                    return Reply(text, cost_usd=0.0, finish_reason="content_filter"), fired
+                    return Reply(text, finish_reason="content_filter"), fired
     raise ProviderError("cannot read the reply: the stream ended before its last chunk", kind="protocol", transient=True)
 
 

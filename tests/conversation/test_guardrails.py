@@ -60,10 +60,12 @@ async def test_the_first_that_fires_wins(hold: Hold) -> None:
 
 
 async def test_tokens_are_those_of_the_reply_before_it_is_cut(hold: Hold) -> None:
-    """A whole reply keeps its usage; one that is stopped while it streams has none."""
+    """A whole reply keeps its usage; one that is stopped while it streams has none, nor a cost: what it had cost is not nothing, but unknown."""
     cut = {"type": "length", "params": {"max": 10}}
     assert (await said(hold, "x" * 400, cut))["usage"]["outputTokens"] == 100
-    assert "usage" not in await said(hold, "x" * 400, cut, tools=True)
+    stopped = await said(hold, "x" * 400, cut, tools=True)
+    assert "usage" not in stopped
+    assert stopped.get("costUsd") is None
 
 
 @pytest.mark.parametrize(("direction", "content"), [("input", BLOCKED_REPLY), ("both", BLOCKED_REPLY), ("output", "fine")])
