@@ -106,9 +106,9 @@ async def drain_stopped(run: RunScope) -> None:
 
 
 async def _heed_refusal(run: RunScope) -> None:
-    """Find a stop of the workers' own: they cannot begin, and what they said of it becomes the run's failure."""
+    """Find a stop of the workers' own: they cannot begin, and what they said of it becomes the failure of a run that still has something to begin."""
     refusal = run.counted().refusal
-    if refusal is not None and not run.stop:
+    if refusal is not None and not run.stop and not run.drained:
         reason = RunReason.CREDENTIAL_MISSING if refusal.kind == CREDENTIAL_MISSING else RunReason.NOT_SUPPORTED
         await request_stop(run, reason, refusal.message)
 

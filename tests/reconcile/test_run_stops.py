@@ -97,6 +97,15 @@ async def test_a_run_whose_workers_cannot_begin_fails_by_name(world: World) -> N
     assert run["status"]["result"]["summary"]["totalItems"] == "0"
 
 
+async def test_a_worker_that_comes_too_late_to_begin_changes_nothing(world: World) -> None:
+    """A worker that is started again when every item is counted, and finds its key gone by then, costs the run nothing."""
+    run = await started(world)
+    await world.work(run)
+    await world.queue.refuse(run["metadata"]["uid"], Refusal("credential_missing", "provider 'gpt' needs the variable OPENAI_API_KEY"))
+    await world.look_at_all()
+    assert (await world.run())["status"]["phase"] == "Succeeded"
+
+
 async def test_a_foreign_queue_under_the_runs_uid_fails_it(world: World) -> None:
     """A queue that holds another plan under the run's uid is never used."""
     await world.project_with()
