@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from multidict import CIMultiDict
 from yarl import URL
 
 from engine.errors import ProviderError
@@ -193,10 +194,11 @@ class RemoteProvider:
     def _stream_turn(self) -> AbstractAsyncContextManager[object]:
         return nullcontext() if self._streams is None else self._streams.turn()
 
-    async def _sign(self, sent: _Sent, heard: _Heard) -> dict[str, str]:
+    async def _sign(self, sent: _Sent, heard: _Heard) -> Mapping[str, str]:
         """Return the headers of an attempt, and begin to measure it."""
         proof = heard.proof = await self._service.signer.headers("POST", sent.address, sent.body)
-        headers = sent.headers | {name.lower(): value for name, value in proof.items()}
+        headers = CIMultiDict(sent.headers)
+        headers.update(proof)
         heard.began = heard.last = self._clock.monotonic()
         return headers
 

@@ -7,9 +7,11 @@ key goes to the host it was meant for or nowhere. Must not know protocols, keys 
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Final, Self
 
 import aiohttp
+from aiohttp import payload
 from yarl import URL
 
 from engine.errors import ProviderError
@@ -99,7 +101,7 @@ class Pool:
         deadline = self._begin(url, timeouts)
         try:
             with deadline:
-                response = await self._opened().post(url, headers=headers, data=body, allow_redirects=False)
+                response = await self._opened().post(url, headers=headers, data=_payload(body), allow_redirects=False)
                 try:
                     content = await _body(response, self._max_body_bytes)
                 finally:
@@ -119,7 +121,7 @@ class Pool:
         deadline = self._begin(url, timeouts)
         try:
             with deadline:
-                response = await self._opened().post(url, headers=headers, data=body, allow_redirects=False)
+                response = await self._opened().post(url, headers=headers, data=_payload(body), allow_redirects=False)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             deadline.end()
             raise _failure(url, error) from None
@@ -240,6 +242,11 @@ class Stream:
     async def __aexit__(self, *_: object) -> None:
         self._deadline.end()
         self._response.close()  # the connection is the pool's again already if the body was read to its end
+
+
+def _payload(body: bytes) -> payload.Payload:
+    """Return a body as aiohttp sends it; one of many bytes goes out in pieces, so that others are not held up meanwhile."""
+    return payload.BytesPayload(body) if len(body) <= payload.TOO_LARGE_BYTES_BODY else payload.BytesIOPayload(BytesIO(body))
 
 
 async def _body(response: aiohttp.ClientResponse, most_bytes: int) -> bytes:

@@ -250,3 +250,12 @@ async def test_gathering_does_not_outlast_its_time(server: VendorServer, pool: P
         await stream.gather(0.01)
         gate.set()
         assert await stream.read() == b""
+
+
+@pytest.mark.parametrize("size_bytes", [0, 1 << 20, (1 << 20) + 1, 5 << 20])
+async def test_a_body_goes_out_whole(server: VendorServer, pool: Pool, size_bytes: int) -> None:
+    """Pictures make bodies of megabytes; each arrives as it is, with its length."""
+    server.then(answer({}))
+    body = bytes(size_bytes)
+    await pool.post(URL(server.url), {}, body, Timeouts())
+    assert server.requests[0].body == body
