@@ -31,7 +31,11 @@ class PlacedReconciler:
 
 def placed(reconcilers: Reconcilers, workspaces: Workspaces) -> Reconcilers:
     """Return the reconcilers of a content volume with workspaces."""
-    return Reconcilers(*(PlacedReconciler(each, workspaces) for each in (reconcilers.project, reconcilers.job, reconcilers.run)))
+    return Reconcilers(
+        project=PlacedReconciler(reconcilers.project, workspaces),
+        job=PlacedReconciler(reconcilers.job, workspaces),
+        run=PlacedReconciler(reconcilers.run, workspaces),
+    )
 
 
 class PlacedAuthorizer:
