@@ -12,6 +12,8 @@ from engine.providers.wires.anthropic import Anthropic, AnthropicOptions
 from engine.providers.wires.embeddings import EmbeddingOptions, GeminiEmbeddings, OpenAiEmbeddings
 from engine.providers.wires.gemini import Gemini, GeminiOptions
 from engine.providers.wires.huggingface import HuggingFaceLabels
+from engine.providers.wires.openai_chat import OpenAiChat, OpenAiOptions
+from engine.providers.wires.openai_responses import OpenAiResponses
 from tests.providers.vendor_streams import CLAUDE_CALLING, GEMINI_CALLING, GEMINI_USAGE, gemini, heard, unnamed
 
 ODD: tuple[Any, ...] = (None, True, -1, 1.5, 10**400, "x", "", [], [None], [[]], {}, {"type": "x"}, {"error": {}}, {"text": 1})
@@ -43,6 +45,38 @@ GEMINI_REPLY = gemini(
 GEMINI_ERROR = {
     "error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "m", "details": [{"reason": "r", "violations": [{"quotaId": "q"}]}]}
 }
+CHAT = OpenAiChat(OpenAiOptions("m"))
+CHAT_CALL = {"index": 0, "id": "i", "type": "function", "function": {"name": "n", "arguments": "{}"}}
+CHAT_USAGE = {
+    "prompt_tokens": 1,
+    "completion_tokens": 1,
+    "prompt_tokens_details": {"cached_tokens": 1},
+    "completion_tokens_details": {"reasoning_tokens": 1},
+}
+CHAT_REPLY = {
+    "model": "m",
+    "choices": [{"message": {"content": [{"type": "text", "text": "t"}], "tool_calls": [CHAT_CALL]}, "finish_reason": "tool_calls"}],
+    "usage": CHAT_USAGE,
+}
+CHAT_STREAM = (
+    {"choices": [{"delta": {"content": "t"}}]},
+    {"choices": [{"delta": {"tool_calls": [CHAT_CALL]}}]},
+    {"choices": [{"delta": {}, "finish_reason": "tool_calls"}], "usage": CHAT_USAGE, "x_groq": {"usage": CHAT_USAGE}},
+)
+RESPONSES = OpenAiResponses(OpenAiOptions("m"))
+RESPONSE: dict[str, Any] = {
+    "status": "incomplete",
+    "incomplete_details": {"reason": "max_output_tokens"},
+    "output": [
+        {"type": "message", "content": [{"type": "output_text", "text": "t"}]},
+        {"type": "function_call", "call_id": "i", "name": "n", "arguments": "{}"},
+    ],
+    "usage": {"input_tokens": 1, "output_tokens": 1, "input_tokens_details": {"cached_tokens": 1}, "output_tokens_details": {"reasoning_tokens": 1}},
+}
+RESPONSE_STREAM = (
+    {"type": "response.output_item.done", "item": RESPONSE["output"][1]},
+    {"type": "response.completed", "response": {**RESPONSE, "status": "completed", "output": []}},
+)
 EMBEDDED = {"data": [{"index": 0, "embedding": [1.0]}], "usage": {"prompt_tokens": 1}}
 
 
@@ -67,6 +101,9 @@ def variants(value: Any) -> Iterator[Any]:
         pytest.param(CLAUDE, CLAUDE_ERROR, id="claude's error"),
         pytest.param(GEMINI, GEMINI_REPLY, id="gemini"),
         pytest.param(GEMINI, GEMINI_ERROR, id="gemini's error"),
+        pytest.param(CHAT, CHAT_REPLY, id="chat"),
+        pytest.param(CHAT, {"error": {"message": "m", "type": "t", "code": "c", "metadata": {"raw": "r"}}}, id="chat's error"),
+        pytest.param(RESPONSES, RESPONSE, id="responses"),
         pytest.param(OpenAiEmbeddings(EmbeddingOptions("m")), EMBEDDED, id="embeddings"),
         pytest.param(GeminiEmbeddings(EmbeddingOptions("m")), {"embeddings": [{"values": [1.0]}], "usageMetadata": {}}, id="gemini's embeddings"),
         pytest.param(HuggingFaceLabels("/m", {}), [[{"label": "l", "score": 0.5}]], id="labels"),
@@ -81,7 +118,15 @@ def test_whole_replies(wire: Wire, body: Any) -> None:
             continue
 
 
-@pytest.mark.parametrize(("wire", "events"), [pytest.param(CLAUDE, CLAUDE_CALLING, id="claude"), pytest.param(GEMINI, GEMINI_CALLING, id="gemini")])
+@pytest.mark.parametrize(
+    ("wire", "events"),
+    [
+        pytest.param(CLAUDE, CLAUDE_CALLING, id="claude"),
+        pytest.param(GEMINI, GEMINI_CALLING, id="gemini"),
+        pytest.param(CHAT, CHAT_STREAM, id="chat"),
+        pytest.param(RESPONSES, RESPONSE_STREAM, id="responses"),
+    ],
+)
 def test_streams(wire: Wire, events: tuple[Any, ...]) -> None:
     """Every part of an event may have any other value."""
     for place, event in enumerate(events):

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from engine.errors import ProviderError
 from engine.items import Usage
-from engine.providers.messages import Message, ToolResult
+from engine.providers.messages import Message, ToolCall, ToolResult
 from engine.providers.port import DEFAULT_MAX_TOKENS, Reply, Request, Sampling
 from engine.providers.wire import Call, Event
 from engine.providers.wires.history import refused, said, steps
@@ -84,16 +84,11 @@ class OpenAiChat:
         """
         if error := said_error(body):
             raise error
-        choices = body.get("choices") if isinstance(body, dict) else None
-        choice = choices[0] if isinstance(choices, list) and choices else None
-        message = choice.get("message") if isinstance(choice, dict) else None
-        if not isinstance(choice, dict) or not isinstance(message, dict):
+        choice = _first_choice(body) if isinstance(body, dict) else _NOTHING
+        message = choice.get("message")
+        if not isinstance(message, dict):
             raise ProviderError("cannot read the reply: it has no choices", kind="protocol", transient=True)
-        calls = tuple(
-            tool_call(str(call.get("id") or ""), str(function.get("name") or ""), function.get("arguments"))
-            for call in message.get("tool_calls") or ()
-            if isinstance(call, dict) and isinstance(function := call.get("function"), dict)
-        )
+        calls = tuple(_whole_call(call) for call in _calls_of(message))
         text = _text(message.get("content")) or _text(message.get("refusal"))
         usage = usage_of(body.get("usage"))
         return Reply(text, calls, usage=usage, finish_reason=_finish(choice.get("finish_reason"), calls=bool(calls)), meta=self._meta(body))
@@ -145,10 +140,7 @@ class _ChatListening:
         if not self._first:
             self._first = chunk
         self._note_usage(chunk)
-        choices = chunk.get("choices")
-        if not choices or not isinstance(choices[0], dict):
-            return ""
-        choice = choices[0]
+        choice = _first_choice(chunk)
         text = self._choice(choice)
         if text and choice["delta"].keys() == _TEXT_ALONE and not choice.get("finish_reason") and not chunk.get("usage"):
             self._repeated.learn(event.data, text)
@@ -168,7 +160,7 @@ class _ChatListening:
             _refuse_error_reason(self._finish)
         if not isinstance(delta := choice.get("delta"), dict):
             return ""
-        for piece in delta.get("tool_calls") or ():
+        for piece in _calls_of(delta):
             self._piece(piece)
         if refused := delta.get("refusal"):
             self._refused.append(str(refused))
@@ -179,12 +171,8 @@ class _ChatListening:
         self._texts.append(text)
         return text
 
-    def _piece(self, piece: Any) -> None:
-        function = piece.get("function") if isinstance(piece, dict) else None
-        if not isinstance(function, dict):
-            function = {}
-        if not isinstance(piece, dict):
-            return
+    def _piece(self, piece: Mapping[str, Any]) -> None:
+        function = _object(piece.get("function"))
         arguments, index = function.get("arguments"), piece.get("index")
         self._calls.add(
             index=index if isinstance(index, int) else None,
@@ -195,9 +183,7 @@ class _ChatListening:
 
     def _note_usage(self, chunk: Mapping[str, Any]) -> None:
         """Take the last usage there is: at the top, in Groq's corner, or in a choice."""
-        found = chunk.get("usage") or (chunk.get("x_groq") or {}).get("usage")
-        if not found and (choices := chunk.get("choices")) and isinstance(choices[0], dict):
-            found = choices[0].get("usage")
+        found = chunk.get("usage") or _object(chunk.get("x_groq")).get("usage") or _first_choice(chunk).get("usage")
         if found and (usage := usage_of(found)) is not None:
             self._usage = usage
 
@@ -215,14 +201,36 @@ def usage_of(found: Any) -> Usage | None:
     """Return a usage object's tokens; those read from a cache and those of reasoning are parts of the others."""
     if not isinstance(found, dict):
         return None
-    of_input = found.get("prompt_tokens_details") or found.get("input_tokens_details") or _NOTHING
-    of_output = found.get("completion_tokens_details") or found.get("output_tokens_details") or _NOTHING
+    of_input = _object(found.get("prompt_tokens_details") or found.get("input_tokens_details"))
+    of_output = _object(found.get("completion_tokens_details") or found.get("output_tokens_details"))
     return Usage(
         _count(found.get("prompt_tokens") or found.get("input_tokens")),
         _count(found.get("completion_tokens") or found.get("output_tokens")),
         _count(of_input.get("cached_tokens") or found.get("prompt_cache_hit_tokens") or found.get("cached_tokens")),
         _count(of_output.get("reasoning_tokens")),
     )
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else _NOTHING
+
+
+def _first_choice(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    choices = content.get("choices")
+    return _object(choices[0]) if isinstance(choices, list) and choices else _NOTHING
+
+
+def _calls_of(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the tool calls of a message, or their pieces; one that cannot be read must not be lost without a word."""
+    calls = message.get("tool_calls") or []
+    if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
+        raise ProviderError("cannot read the reply: its tool calls are no list of objects", kind="protocol", transient=True)
+    return calls
+
+
+def _whole_call(call: Mapping[str, Any]) -> ToolCall:
+    function = _object(call.get("function"))
+    return tool_call(str(call.get("id") or ""), str(function.get("name") or ""), function.get("arguments"))
 
 
 def _count(value: Any) -> int:

@@ -159,7 +159,8 @@ def _arranged(body: dict[str, Any]) -> dict[str, Any]:
 
 def _texts(output: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     for entry in output:
-        for part in entry.get("content") or () if entry.get("type") == "message" else ():
+        content = entry.get("content") if entry.get("type") == "message" else ()
+        for part in content if isinstance(content, list) else ():
             if isinstance(part, dict):
                 yield str(part.get("text") or part.get("refusal") or "")
 
@@ -170,6 +171,6 @@ def _call(entry: Mapping[str, Any]) -> ToolCall:
 
 def _finish(body: Mapping[str, Any], calls: tuple[ToolCall, ...]) -> str:
     if body.get("status") == "incomplete":
-        reason = (body.get("incomplete_details") or {}).get("reason")
-        return "content_filter" if reason == "content_filter" else "length"
+        details = body.get("incomplete_details")
+        return "content_filter" if isinstance(details, dict) and details.get("reason") == "content_filter" else "length"
     return "tool_calls" if calls else "stop"
