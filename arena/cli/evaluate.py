@@ -121,9 +121,9 @@ def _run(evaluation: "Evaluation") -> None:
         return
     import uvloop  # noqa: PLC0415 - as said
 
-    from foundation.open_files import allow_many  # noqa: PLC0415 - as said
+    from foundation import many_at_once  # noqa: PLC0415 - as said
 
-    allow_many()
+    many_at_once.prepare()
     uvloop.run(evaluation.run())
 
 

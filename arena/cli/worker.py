@@ -18,9 +18,9 @@ from engine.providers.connections import Connections
 from engine.queue.redis import RedisWorkQueue
 from engine.worker import Worker
 from engine.worker_settings import WorkerSettings, from_environment, unpacked
+from foundation import many_at_once
 from foundation.clock import SystemClock
 from foundation.crash import arm
-from foundation.open_files import allow_many
 
 if TYPE_CHECKING:
     import typer
@@ -49,7 +49,7 @@ def _work_with(environment: Mapping[str, str]) -> int:
 def _run(settings: WorkerSettings) -> int:
     configure_logging(LogLevel.DEBUG if settings.verbose else LogLevel.INFO)
     arm(settings.crash_at)
-    allow_many()
+    many_at_once.prepare()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_work(settings))
 
