@@ -24,6 +24,7 @@ from engine.providers.messages import Message
 from engine.providers.port import Reply, Request, Sampling
 from engine.providers.prices import Prices
 from engine.providers.remotes import Remotes
+from foundation import many_at_once
 from foundation.addresses import AddressPolicy
 from foundation.clock import SystemClock
 
@@ -146,6 +147,8 @@ def main() -> int:
     parser.add_argument("--stream", action="store_true")
     options = parser.parse_args()
     client = {"ours": _ours, "bare": _bare}[options.client]
+    if options.client == "ours":
+        many_at_once.prepare()  # as a worker and `arena eval` do
     figures = uvloop.run(client(options.port, options.in_flight, options.requests, stream=options.stream))
     json.dump({"requests_per_s": figures.requests_per_s, "cpu_ms": figures.cpu_ms, "ttft_errors_ms": figures.ttft_errors_ms}, sys.stdout)
     return 0
