@@ -36,7 +36,22 @@ def test_retry_delay(attempt: int, retry_after_s: float | None, chance: float, e
 
 def test_settings_survive_the_environment() -> None:
     """What is written into a worker's environment is read back unchanged."""
-    settings = WorkerSettings(RunUID("uid"), "unix:///q.sock", "home", Path("/c"), Path("/o"), "demo", "w-1", 7, 3, 5.0, 3.5, "put.after:2")
+    settings = WorkerSettings(
+        RunUID("uid"),
+        "unix:///q.sock",
+        "home",
+        Path("/c"),
+        output=Path("/o"),
+        media_cache=Path("/m"),
+        run_name="demo",
+        name="w-1",
+        concurrency=7,
+        workers=3,
+        lease_s=5.0,
+        grace_s=3.5,
+        crash_at="put.after:2",
+        verbose=True,
+    )
     assert from_environment(settings.to_environment()) == settings
     assert from_environment(replace(settings, output=None).to_environment()).output is None
 
