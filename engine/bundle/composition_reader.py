@@ -67,8 +67,18 @@ _TAKES = {
 
 @reads({"type": ["object", "string"]})
 def _schema(document: Document, node: Node, key: str) -> Any:
-    if isinstance(node, MappingNode):
-        return to_json(document, node)
+    schema = to_json(document, node) if isinstance(node, MappingNode) else _schema_of_file(document, node, key)
+    if schema is INVALID:
+        return INVALID
+    from engine.tools.schema import check_schema  # noqa: PLC0415 - only compositions that have schemas need it
+
+    if fault := check_schema(schema):
+        document.error(node, f"cannot read '{key}': it is not a JSON Schema: {fault}")
+        return INVALID
+    return schema
+
+
+def _schema_of_file(document: Document, node: Node, key: str) -> Any:
     reference = name(document, node, key)
     found = INVALID if reference is INVALID else find_resource(document, node, reference)
     if found is INVALID:

@@ -169,7 +169,7 @@ def _check_outside_names(bundle: Bundle, problems: Problems) -> None:
                 problems.error(each.location, f"duplicate {what} '{each.name}'")
             seen.add(each.name)
     for check in (check for scenario in bundle.scenarios.values() for check in checks_of(scenario) if check.check == PROGRAM_CHECK):
-        if check.params.get("eval") not in bundle.arena.programs:
+        if str(check.params.get("eval")) not in bundle.arena.programs:
             hint = did_you_mean(str(check.params.get("eval")), bundle.arena.programs, otherwise="it has")
             problems.error(
                 check.location, f"the arena's runtime.evals has no program '{check.params.get('eval')}'", hint or "add it to runtime.evals"

@@ -48,7 +48,7 @@ def judges_needed(bundle: Bundle, kind: str, params: Mapping[str, Any]) -> tuple
     if not judge_of(kind):
         return ()
     given = params.get("judge", params.get("judges", ()))
-    names = (given,) if isinstance(given, str) else tuple(given)
+    names = (given,) if isinstance(given, str) else tuple(name for name in given if isinstance(name, str)) if isinstance(given, list | tuple) else ()
     return names or tuple(judge.name for judge in bundle.arena.judges)
 
 

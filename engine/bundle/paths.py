@@ -9,6 +9,9 @@ from pathlib import Path
 
 from engine.errors import BundleInvalid
 
+MAX_NAME_BYTES = 255
+MAX_PATH_BYTES = 4000
+
 
 def join(directory: str, reference: str) -> str | None:
     """Return `reference`, written in a file of `directory`, relative to the bundle's root; None when it leaves the bundle or is no plain name.
@@ -32,6 +35,8 @@ def resolve_inside(root: Path, file: str) -> Path:
         raise BundleInvalid(
             f"cannot read '{file}': the path leaves the bundle", hint="name a file inside the bundle, relative to the file that names it"
         )
+    if len(os.fsencode(relative)) > MAX_PATH_BYTES or any(len(os.fsencode(part)) > MAX_NAME_BYTES for part in relative.split("/")):
+        raise BundleInvalid(f"cannot read '{file[:60]}…': the name is too long", hint="no file system has such a file")
     base = os.path.realpath(root)
     real = os.path.realpath(os.path.join(base, relative))  # noqa: PTH118 - os.path resolves in a third of pathlib's time
     if real != base and not real.startswith(base.rstrip("/") + "/"):

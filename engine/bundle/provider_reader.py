@@ -39,6 +39,7 @@ from engine.bundle.problems import did_you_mean, nearest, shown
 from engine.bundle.provider_options import OF_LIVE_AUDIO, OPTIONS
 from engine.bundle.resources import find_resource
 from engine.bundle.yamltree import Document, entries, to_json
+from engine.errors import BundleInvalid
 
 PROVIDER_TYPES = ("mock", "openai", "claude", "gemini", "ollama", "vllm", "imagen", "replay", "voyageai", "cartesia", "elevenlabs", "huggingface")
 ROLES = ("llm", "tts", "stt", "embedding", "image", "video", "inference")
@@ -177,7 +178,7 @@ def read_provider(document: Document, node: Node, ident: str) -> dict[str, Any] 
     values = read_object(document, node, PROVIDER_TABLE)
     if values is None or "type" not in values:
         return None
-    spec = to_json(document, node)
+    spec = _given(to_json(document, node))
     fields = {key: values[key] for key in _KEPT if key in values}
     fields["spec"] = spec
     spec["id"] = ident
@@ -199,6 +200,13 @@ def read_provider(document: Document, node: Node, ident: str) -> dict[str, Any] 
         if "mock_config" in keys:
             _resolve_mock_config(document, keys["mock_config"][1], fields)
     return fields
+
+
+def _given(value: Any) -> Any:
+    """Return a spec without what was left empty, which counts as not given."""
+    if not isinstance(value, dict):
+        return value
+    return {key: entry if key == "additional_config" else _given(entry) for key, entry in value.items() if entry is not None}
 
 
 def _drop_key(document: Document, node: Node, spec: dict[str, Any]) -> None:
@@ -275,7 +283,10 @@ def _resolve_recording(document: Document, keys: Mapping[str, tuple[Node, Node]]
         if not paths:
             document.error(keys[key][1], f"cannot read '{shown(reference)}': the path leaves the bundle", "name a file inside the bundle")
             continue
-        config[key] = next((path for path in paths if resolve_inside(document.root, path).is_file()), paths[0])
+        try:
+            config[key] = next((path for path in paths if resolve_inside(document.root, path).is_file()), paths[0])
+        except BundleInvalid as error:
+            document.error(keys[key][1], error.message, error.hint)
 
 
 def _resolve_mock_config(document: Document, node: Node, fields: dict[str, Any]) -> None:

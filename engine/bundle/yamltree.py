@@ -30,6 +30,7 @@ _CORE = "tag:yaml.org,2002:"
 _PLAIN = "plain"
 _INTEGER = re.compile(r"[-+]?(?:0b[01][01_]*|0o[0-7][0-7_]*|0x[0-9a-fA-F][0-9a-fA-F_]*|0[0-7_]*|[1-9][0-9_]*)\Z")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
+_NOT_YAML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NUMBER_START = frozenset("0123456789+-.")
 _WORDS: dict[str, Json] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
@@ -97,13 +98,18 @@ def compose(document: Document, text: str) -> Node | None:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         cause = getattr(error, "problem", None) or "it has a character that YAML does not allow"
-        line = mark.line + 1 if mark is not None else 0
+        line = mark.line + 1 if mark is not None else _line_of_bad_character(text)
         document.problems.error(Location(document.file, line), f"cannot parse the file: {cause}", "it must be one YAML document")
         return None
     if node is None or (isinstance(node, ScalarNode) and node.value == ""):
         document.problems.error(Location(document.file, 1), "cannot read the file: it is empty")
         return None
     return node
+
+
+def _line_of_bad_character(text: str) -> int:
+    found = _NOT_YAML.search(text)
+    return text.count("\n", 0, found.start() if found else 0) + 1
 
 
 def _count_nodes(text: str) -> None:

@@ -69,9 +69,9 @@ def written(root: Path, section: Section, change: Mapping[str, Json]) -> Path:
     """Write the bundle of a section, with `change` at its place, and return its root."""
     specs: dict[str, Json] = copy.deepcopy(dict(SPECS))
     for place, value in section.around.items():
-        _put(specs, place, copy.deepcopy(value))
+        put(specs, place, copy.deepcopy(value))
     for key, value in change.items():
-        _put(specs, f"{section.place}{'' if section.place.endswith(':') else '.'}{key}", copy.deepcopy(value))
+        put(specs, f"{section.place}{'' if section.place.endswith(':') else '.'}{key}", copy.deepcopy(value))
     for name, text in FILES.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,7 +83,8 @@ def written(root: Path, section: Section, change: Mapping[str, Json]) -> Path:
     return root
 
 
-def _put(specs: dict[str, Json], place: str, value: Json) -> None:
+def put(specs: dict[str, Json], place: str, value: Json) -> None:
+    """Put a value at a place, such as `scenario:turns.0`; what leads there is made where it is not."""
     kind, _, path = place.partition(":")
     if not path:
         specs[kind] = value
