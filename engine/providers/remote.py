@@ -269,7 +269,9 @@ class RemoteProvider:
         return error
 
     def _complete(self, reply: Reply, heard: _Heard, raw: Any) -> Reply:
-        """Return a reply with its price, its time, and what is kept with it."""
+        """Return a reply with its price, its time, and what is kept with it; one that only says that it calls tools, and calls none, is none."""
+        if reply.finish_reason == "tool_calls" and not (reply.tool_calls or reply.text or reply.parts):
+            raise ProviderError("cannot read the reply: it calls tools, and its calls are missing", kind="protocol", transient=True)
         meta = reply.meta
         if reply.finish_reason in _TOLD:
             meta = {**meta, "finishReason": reply.finish_reason}

@@ -16,7 +16,7 @@ from tests.providers.vendor_server import VendorServer, vendor_server
 
 Asking = Callable[..., Provider]
 PUBLIC = AddressPolicy()
-KEY = "sk-secret-1234567890"
+KEY = "sk-secret-123456-wxyz"
 
 
 @pytest.fixture

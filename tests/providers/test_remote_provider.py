@@ -98,6 +98,17 @@ async def test_what_fails_for_a_moment_is_asked_again(server: VendorServer, ask:
     assert reply.latency_ms < 100
 
 
+@pytest.mark.parametrize("streaming", [False, True], ids=["whole", "stream"])
+async def test_calls_that_are_missing_are_asked_for_again(server: VendorServer, ask: Asking, *, streaming: bool) -> None:
+    """A reply that ends to call tools, with no call and no text, has lost its calls on the way: it is no empty answer."""
+    lost = {"choices": [{"message": {"content": ""}, "delta": {}, "finish_reason": "tool_calls"}]}
+    server.then(*(sse(lost, "[DONE]") if streaming else (answer(lost),)))
+    server.then(*(STREAM if streaming else (HELLO,)))
+    provider = ask(patience_s=20.0)
+    reply = await (streamed(provider, HI) if streaming else provider.complete(HI))
+    assert (reply.text, [attempt.kind for attempt in reply.attempts]) == ("Hello", ["protocol"])
+
+
 async def test_a_stream_is_asked_for_again_before_its_first_text(server: VendorServer, ask: Asking) -> None:
     """A stream that broke off before it said anything is asked for again."""
     server.then(stream_head(), chunk(event(delta(""))), Cut())
