@@ -32,7 +32,7 @@ LAYER_BARS = {50: 0.97, 200: 0.97, 1000: 0.90}
 ITEM_BARS = {50: 0.90, 200: 0.80}
 """Share of the ideal rate."""
 
-PEER_ITEMS = {50: 300, 200: 600}
+PEER_ITEMS = {50: 250, 200: 400}
 """Peers are slower, and their rate is known after fewer."""
 
 
