@@ -11,6 +11,9 @@ from engine.checks.evidence import Evidence, Outcome
 from engine.checks.questions import Answers
 from engine.conversation.guardrails import BLOCKED_REPLY, Guardrail
 from engine.items import ItemResult, Verdict
+from engine.results.collected import CollectedResults
+from engine.results.summary import RunIdentity
+from tests.results.conftest import FakePlan
 
 Hold = Callable[..., Awaitable[ItemResult]]
 
@@ -51,6 +54,17 @@ async def test_what_a_guardrail_does(hold: Hold, reply: str, validator: dict[str
     message = await said(hold, reply, validator, tools=tools)
     assert message["content"] == (reply if content is None else content)
     assert [fired["type"] for fired in message.get("validations", ())] == ([] if content is None else [validator["type"]])
+
+
+async def test_6_a_guardrail_that_fired_has_one_verdict(hold: Hold) -> None:
+    """A guardrail that fired fails nothing by itself, in no report; a check that looks at it does, and then in all of them."""
+    looked_at = {"type": "guardrail_triggered", "params": {"validator_type": "banned_words", "should_trigger": False}}
+    for checks, verdict in (([], Verdict.PASS), ([looked_at], Verdict.FAIL)):
+        held = await hold(TURN, {1: "I guarantee it"}, prompt={"validators": [WORDS]}, scenario={"conversation_assertions": checks})
+        assert (held.verdict, [fired["passed"] for fired in held.messages[-1]["validations"]]) == (verdict, [False])
+        with CollectedResults(RunIdentity(), FakePlan((held.item,))) as results:
+            record = results.add(held)
+            assert (record.verdict, results.summary().verdict.value) == (verdict, verdict.value)
 
 
 async def test_the_first_that_fires_wins(hold: Hold) -> None:
