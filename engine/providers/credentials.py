@@ -90,7 +90,7 @@ class Keys:
         if file := credential.get("credential_file"):
             return self._read(spec, str(file))
         if problem := _problem(spec, self.environment):
-            raise problem
+            raise _missing(spec, *problem)
         return next((_checked(spec, f"variable {name}", found) for name in _looked_at(spec) if (found := self.environment.get(name, "").strip())), "")
 
     def document(self, spec: Spec) -> str:
@@ -103,7 +103,7 @@ class Keys:
         if file := credential.get("credential_file"):
             return self._text(spec, str(file))
         if problem := _problem(spec, self.environment):
-            raise problem
+            raise _missing(spec, *problem)
         return self.environment.get(str(credential.get("credential_env") or ""), "").strip()
 
     def _read(self, spec: Spec, name: str) -> str:
@@ -143,9 +143,15 @@ def check(specs: Mapping[str, Spec], environment: Mapping[str, str]) -> None:
     Raises:
         CredentialMissing: the message names each such provider and its variables.
     """
-    problems = [problem for name in sorted(specs) if (problem := _problem({**specs[name], "id": name}, environment)) is not None]
-    if problems:
-        raise CredentialMissing("\n".join(problem.message for problem in problems), hint=problems[0].hint)
+    named: dict[str, list[str]] = {}
+    hints: list[str] = []
+    for name in sorted(specs):
+        if problem := _problem(specs[name], environment):
+            named.setdefault(problem[0], []).append(f"'{name}'")
+            hints.append(problem[1])
+    if named:
+        lines = (f"cannot ask provider {', '.join(names)}: {cause}" for cause, names in named.items())
+        raise CredentialMissing("\n".join(lines), hint=hints[0])
 
 
 def _looked_at(spec: Spec) -> Iterator[str]:
@@ -167,16 +173,17 @@ def _platform(spec: Spec) -> str:
     return str((spec.get("platform") or {}).get("type") or "")
 
 
-def _problem(spec: Spec, environment: Mapping[str, str]) -> CredentialMissing | None:
+def _problem(spec: Spec, environment: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return what keeps a provider from its key, and the remedy; None for nothing."""
     names, signing = needed(spec), tuple((spec.get("auth") or {}).get("variables", {}).values())
     if not spec.get("from_job") and (ours := [name for name in (*wanted(spec), *signing) if is_ours(name)]):
-        return _missing(spec, f"variable {ours[0]} is Arena's own, and not for bundles to name", "name another variable")
+        return f"variable {ours[0]} is Arena's own, and not for bundles to name", "name another variable"
     if unset := [name for name in signing if not environment.get(name, "").strip()]:
-        return _missing(spec, f"variable {unset[0]} is not set")
+        return f"variable {unset[0]} is not set", ""
     if not names or any(environment.get(name, "").strip() for name in names):
         return None
-    hint = f"workers get it by `arena up --worker-env {names[0]}`, on a cluster by the job's podOverrides.extraEnv"
-    return _missing(spec, f"variable {' or '.join(names)} is not set", hint)
+    hint = f"set {names[0]} for `arena eval`; workers get it by `arena up --worker-env {names[0]}`, on a cluster by the job's podOverrides.extraEnv"
+    return f"variable {' or '.join(names)} is not set", hint
 
 
 def _checked(spec: Spec, where: str, key: str) -> str:

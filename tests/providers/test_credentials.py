@@ -105,12 +105,13 @@ def test_every_missing_key_is_named_at_once() -> None:
         "c": auth,
         "d": {"type": "mock"},
         "e": {"type": "ollama"},
+        "f": {"type": "openai"},
     }
     with pytest.raises(CredentialMissing) as caught:
         check(specs, {})
     assert caught.value.message.splitlines() == [
         "cannot ask provider 'a': variable MINE is not set",
-        "cannot ask provider 'b': variable OPENAI_API_KEY or OPENAI_TOKEN is not set",
+        "cannot ask provider 'b', 'f': variable OPENAI_API_KEY or OPENAI_TOKEN is not set",
         "cannot ask provider 'c': variable ARENA_CREDENTIAL_2_ID is not set",
     ]
     check(specs, {"MINE": "k", "OPENAI_TOKEN": "k", "ARENA_CREDENTIAL_2_ID": "k"})
