@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import uvicorn
@@ -36,6 +36,7 @@ from arena.settings import worker_environment
 from arena.signals import ended, stop_on_signals
 from engine import worker_settings
 from engine.permissions import NO_GRANTS, Grants
+from engine.providers.prices import Price
 from engine.queue.embedded import EmbeddedServer
 from engine.queue.redis import RedisWorkQueue
 from engine.queue.urls import without_credentials
@@ -66,6 +67,7 @@ class LocalSettings:
 
     `allowed_networks`: where remotes of external projects may be, besides public addresses. `token_file`: tokens for git beside the installation's own.
     `grants`: what the bundles of which projects may do. `worker_variables`: of our environment, workers get these besides what any program needs.
+    `prices`: of models, before the packaged ones.
     """
 
     host: str
@@ -76,6 +78,7 @@ class LocalSettings:
     token_file: Path | None = None
     grants: Grants = NO_GRANTS
     worker_variables: tuple[str, ...] = ()
+    prices: Mapping[str, Price] = field(default_factory=dict)
 
 
 class LocalArena:
@@ -137,6 +140,7 @@ class LocalArena:
             installation=self._state.installation(),
             max_workers=self._settings.max_workers,
             grants=self._settings.grants,
+            prices=self._settings.prices,
             users=parts.queue.users(without_credentials(parts.queue_url)),
         )
         duties = [self._control_plane(parts, world).run, runner.run]

@@ -9,6 +9,7 @@ import typer
 
 from arena import settings
 from arena.cli.options import AllowCode, AllowCodeNetwork, AllowCodeUnconfined, AllowNetwork, grants, network
+from arena.cli.selecting import PricesFile, own_prices
 from arena.logging import LogLevel, configure_logging
 from foundation.crash import arm
 
@@ -70,6 +71,7 @@ def controller(  # noqa: PLR0913 - one parameter an option
     allow_code: AllowCode = None,
     allow_code_network: AllowCodeNetwork = None,
     allow_code_unconfined: AllowCodeUnconfined = None,
+    prices: PricesFile = None,
     webhook_port: Annotated[
         int, typer.Option("--webhook-port", envvar=settings.WEBHOOK_PORT, min=0, max=65535, help="Port of the admission webhook; 0: none is served.")
     ] = 9443,
@@ -113,6 +115,7 @@ def controller(  # noqa: PLR0913 - one parameter an option
         max_workers=max_workers,
         allowed_networks=tuple(network(text) for text in allow_network or ()),
         grants=grants(allow_code, allow_code_network, allow_code_unconfined, allow_network),
+        prices=own_prices(prices),
         webhook=webhook,
     )
     access = access_of(kubeconfig, context, settings.process_environment())

@@ -25,6 +25,7 @@ from arena.cli.options import (
     state_directory,
 )
 from arena.cli.screen import drop_output, paint, print_warning
+from arena.cli.selecting import PricesFile, own_prices
 from arena.local.state import StateDirectory
 from arena.logging import LogLevel, configure_logging
 from foundation.crash import arm
@@ -67,6 +68,7 @@ def up(  # noqa: PLR0913 - one parameter an option
             help="Variable of this environment that workers get, so that bundles may name it; may be repeated.",
         ),
     ] = None,
+    prices: PricesFile = None,
     log_level: Annotated[
         LogLevel, typer.Option("--log-level", envvar=settings.LOG_LEVEL, help="Least severe log lines to write.")
     ] = LogLevel.WARNING,
@@ -86,7 +88,8 @@ def up(  # noqa: PLR0913 - one parameter an option
         from arena.wiring import LocalArena, LocalSettings  # noqa: PLC0415
 
         return_large_blocks()
-        arena = LocalArena(directory, LocalSettings(host, port, max_workers, redis_url, networks, token_file, granted, tuple(worker_env or ())))
+        variables, known = tuple(worker_env or ()), own_prices(prices)
+        arena = LocalArena(directory, LocalSettings(host, port, max_workers, redis_url, networks, token_file, granted, variables, known))
         with contextlib.suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(arena.run(lambda url: _welcome(url, directory)))
 

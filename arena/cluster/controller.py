@@ -143,6 +143,7 @@ class ControllerProcess:
             installation=settings.installation,
             max_workers=settings.max_workers,
             grants=settings.grants,
+            prices=settings.prices,
             users=self._queue.users(settings.worker_redis_url),
             shared_queue=settings.queue_secret,
             pods=ClusterPods(settings.installation, settings.claim, backoff_by_index=by_index),

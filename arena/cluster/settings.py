@@ -4,12 +4,14 @@ Options and variables are the command line's; a value that cannot work is refuse
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from arena.errors import UsageError
 from engine.permissions import NO_GRANTS, Grants
+from engine.providers.prices import Price
 from engine.queue.urls import without_credentials
 from foundation.addresses import Network
 from reconcile.worker_job import SecretValue
@@ -58,6 +60,7 @@ class ControllerSettings:
     max_workers: int | None = None
     allowed_networks: tuple[Network, ...] = ()
     grants: Grants = NO_GRANTS
+    prices: Mapping[str, Price] = field(default_factory=dict)
     webhook: Webhook | None = None
 
 

@@ -200,6 +200,7 @@ def _options(run: RunScope) -> WorkerOptions:
         retry_backoff_s=template.retry_backoff_s,
         confidence=template.confidence,
         permissions=run.world.grants.of(run.project.namespace, run.project.name),
+        prices=run.world.prices,
     )
 
 

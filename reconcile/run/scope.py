@@ -9,6 +9,7 @@ from typing import Any
 from engine.items import RunUID
 from engine.permissions import NO_GRANTS, Grants
 from engine.plan import Plan
+from engine.providers.prices import Price
 from engine.queue.port import QueueState, RunUsers, WorkQueue
 from foundation.clock import Clock
 from foundation.errors import ArenaError
@@ -32,7 +33,7 @@ class RunWorld:
     `users` makes each run's user of the queue's server, None: nobody does. Where there is none, `shared_queue`, a Secret of the run's namespace, holds
     the address for the workers of all runs; None: whoever starts the workers tells them.
     `pods` is what every run's worker pods get on a cluster; None where workers are processes of this machine.
-    `grants`: what the operator lets the bundles of which projects do.
+    `grants`: what the operator lets the bundles of which projects do. `prices`: the operator's, by model, which come before the packaged ones.
     `turns`: how many passes fetch a ref by its name at once; the others go on.
     """
 
@@ -46,6 +47,7 @@ class RunWorld:
     installation: str
     max_workers: int | None = None
     grants: Grants = NO_GRANTS
+    prices: Mapping[str, Price] = field(default_factory=dict)
     users: RunUsers | None = None
     shared_queue: SecretValue | None = None
     pods: ClusterPods | None = None
