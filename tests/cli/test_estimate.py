@@ -1,11 +1,14 @@
 """`arena estimate`: requests, tokens, cost and time of a bundle, before anything of it runs."""
 
+import contextlib
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from arena.cli import main
 from tests.e2e.installation import ARENA, clean_environment, run_command
 
 HEAD = "apiVersion: promptkit.altairalabs.ai/v1alpha1\nkind: {kind}\nmetadata: {{name: {name}}}\nspec:\n"
@@ -38,7 +41,6 @@ FILES = {
     - {role: user, content: a b c d e f g h i j}
 """,
 }
-NEVER = "http://127.0.0.1:9"
 
 
 def written(folder: Path, **instead: str) -> Path:
@@ -49,10 +51,12 @@ def written(folder: Path, **instead: str) -> Path:
 
 
 def estimated(folder: Path, *words: str) -> dict[str, Any]:
-    """Return the estimate of a bundle, as JSON."""
-    done = run_command([*ARENA, "estimate", str(folder), "-o", "json", *words], environment=clean_environment(folder), cwd=folder)
-    assert done.code == 0, done.err
-    found: dict[str, Any] = json.loads(done.out)
+    """Return the estimate of a bundle, as JSON; the command runs in this process, which saves starting one for each."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(io.StringIO()), pytest.raises(SystemExit) as left:
+        main(["estimate", str(folder), "-o", "json", *words])
+    assert left.value.code == 0
+    found: dict[str, Any] = json.loads(said.getvalue())
     return found
 
 

@@ -13,7 +13,7 @@ from engine.providers.limits import LONGEST_HOLD_S, Limiter, Limits, limits_of
 from foundation.clock import FakeClock
 from tests.providers.simulated_time import simulate
 
-QUIET = settings(max_examples=40, deadline=None)
+QUIET = settings(max_examples=20, deadline=None)
 
 
 def refusal(wish_s: float | None = None, *, transient: bool = True) -> ProviderError:
@@ -157,12 +157,12 @@ async def test_a_refusal_shrinks_the_window_once_for_all_that_were_under_way() -
     assert limiter.window == 75
 
 
-@pytest.mark.parametrize("capacity", [1, 5, 40])
+@pytest.mark.parametrize("capacity", [1, 5, 20])
 async def test_a_storm_ends_by_itself_and_throughput_comes_back(capacity: int) -> None:
     """Of a provider that takes so many at once, four fifths are used in the long run, with few refusals."""
     clock = FakeClock()
     server, limiter = Server(clock, capacity=capacity), Limiter(Limits(), clock)
-    requests = 60 * capacity
+    requests = 40 * capacity
     await simulate(clock, all_of(server, limiter, requests))
     server.answered = server.refused = 0
     began = clock.monotonic()
