@@ -11,7 +11,7 @@ import typer
 
 from arena import settings
 from arena.cli.options import Mock
-from arena.cli.screen import print_warning, printable, table
+from arena.cli.screen import dollars, print_warning, printable, table
 from arena.cli.selecting import (
     DEFAULT_CONCURRENCY,
     BundlePath,
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _DEFAULT_LATENCY_S = 2.0
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+_SIZES = ((999_500_000, 10**9, "G"), (999_500, 10**6, "M"), (10_000, 10**3, "k"))
+"""From which count on a letter stands, what it means, and the letter."""
 
 
 class EstimateFormat(StrEnum):
@@ -107,8 +109,7 @@ def _lines(found: "Estimated") -> Iterator[str]:
     yield ""
     yield f"items     {found.items:,}"
     yield f"requests  {_counts(found.total(lambda row: row.requests))}"
-    missing = f", without {', '.join(printable(model) for model in found.unpriced)}, whose price is not known" if found.unpriced else ""
-    yield f"cost      {_dollars(found.cost_usd)} USD{missing}"
+    yield f"cost      {_cost(found)}"
     times = " / ".join(_time(getattr(found.seconds, name)) for name in ("least", "likely", "most"))
     yield f"time      {times}, with {found.concurrency} items in flight and {found.latency_s:g} s a request"
     yield "\nfigures are at the least / likely / at the most"
@@ -116,13 +117,29 @@ def _lines(found: "Estimated") -> Iterator[str]:
         yield f"  {sentence}"
 
 
+def _cost(found: "Estimated") -> str:
+    if not found.unpriced:
+        return f"{_dollars(found.cost_usd)} USD"
+    models = ", ".join(printable(model) for model in found.unpriced)
+    known = f"{_dollars(found.cost_usd)} USD, without what has no price" if found.cost_usd.most else "not known"
+    return f"{known}: {models} (give one: --prices FILE)"
+
+
 def _counts(span: "Span") -> str:
-    figures = [f"{round(figure):,}" for figure in (span.least, span.likely, span.most)]
+    figures = [short(round(figure)) for figure in (span.least, span.likely, span.most)]
     return figures[0] if len(set(figures)) == 1 else " / ".join(figures)
 
 
+def short(figure: int) -> str:
+    """Return a count in at most six characters, so that a row stays on a line; `-o json` has all digits."""
+    if figure < 10_000:  # noqa: PLR2004 - five characters with the comma
+        return f"{figure:,}"
+    scaled, letter = next((figure / size, letter) for least, size, letter in _SIZES if figure >= least)
+    return f"{scaled:.0f}{letter}" if scaled >= 100 else f"{scaled:.1f}{letter}"  # noqa: PLR2004 - three digits say enough
+
+
 def _dollars(span: "Span") -> str:
-    return " / ".join(f"{figure:.2f}" if figure >= 1 else f"{figure:.4f}" for figure in (span.least, span.likely, span.most)) if span.most else "0"
+    return " / ".join(f"{figure:.2f}" if figure >= 1 else dollars(figure) for figure in (span.least, span.likely, span.most)) if span.most else "0"
 
 
 def _time(seconds: float) -> str:

@@ -2,7 +2,7 @@
 
 from typing import TextIO
 
-from arena.cli.screen import paint, printable, table
+from arena.cli.screen import dollars, paint, printable, table
 from arena.evaluation import Evaluation
 from engine.items import Verdict
 from engine.results.reproduce import reproduce_command
@@ -23,7 +23,7 @@ def write_table(evaluation: Evaluation, out: TextIO) -> None:
     bounds = f" ({100 * rate.low:.1f} to {100 * rate.high:.1f})" if rate.low is not None and rate.high is not None else ""
     share = 100 * counts.passed / counts.executed if counts.executed else 0.0
     word, colour = {"pass": ("passed", "green"), "fail": ("failed", "red")}.get(summary.verdict.value, ("error", "red"))
-    cost = f"  ${summary.total.cost_usd:.4f}" if summary.total.cost_usd is not None else ""
+    cost = f"  ${dollars(summary.total.cost_usd)}" if summary.total.cost_usd is not None else ""
     mocked = "  MOCKED" if summary.identity.mocked else ""
     out.write(f"\n{paint(word, colour, out)}  {counts.passed} of {counts.executed} items  pass rate {share:.1f} %{bounds}{cost}{mocked}\n")
 

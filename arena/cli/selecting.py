@@ -34,7 +34,10 @@ Jobs = Annotated[int, typer.Option("--jobs", "-j", envvar=settings.JOBS, min=1, 
 PricesFile = Annotated[
     Path | None,
     typer.Option(
-        "--prices", envvar=settings.PRICES, show_default="the packaged ones", help="JSON file of prices by model that come before the packaged ones."
+        "--prices",
+        envvar=settings.PRICES,
+        show_default="the packaged ones",
+        help="JSON file of prices by model, in USD for a million tokens, that come before the packaged ones.",
     ),
 ]
 

@@ -23,6 +23,7 @@ from engine.items import Usage
 
 _FIELDS = ("input", "cached", "cache_write", "output")
 _MILLION = 1_000_000
+_FORM = 'write {"models": {"my-model": {"input": 1.0, "output": 4.0}}}, in USD for a million tokens'
 _SELF_HOSTED = frozenset(("ollama", "vllm"))
 """Types whose machines are the user's own: a vendor's price of the same model says nothing there."""
 _FREE = frozenset(("mock", "replay", "agent"))
@@ -100,7 +101,7 @@ def unknown_prices(specs: Mapping[str, Mapping[str, Any]], prices: Prices) -> It
             models.setdefault(str(spec.get("model") or ""), []).append(f"'{ident}'")
     for model, idents in models.items():
         asked = f"provider{'s' if len(idents) > 1 else ''} {', '.join(idents)}"
-        yield f"the price of model '{model}' is not known, so what {asked} costs is not counted: set its pricing, or name a file of prices"
+        yield f"the price of model '{model}' is not known, so what {asked} costs is not counted: set its pricing, or name a file of prices (--prices)"
 
 
 def read_prices(path: Path) -> dict[str, Price]:
@@ -112,10 +113,10 @@ def read_prices(path: Path) -> dict[str, Price]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise PricesInvalid(f"cannot read prices '{path}': {error}") from error
+        raise PricesInvalid(f"cannot read prices '{path}': {getattr(error, 'strerror', None) or error}") from error
     models = content.get("models") if isinstance(content, dict) else None
     if not isinstance(models, dict) or not models:
-        raise PricesInvalid(f"cannot read prices '{path}': it has no models", hint='write {"models": {"my-model": {"input": 1.0, "output": 4.0}}}')
+        raise PricesInvalid(f"cannot read prices '{path}': it has no models", hint=_FORM)
     return {model: price_of(entry, f"model '{shown(model)}' in prices '{path}'") for model, entry in models.items()}
 
 

@@ -98,7 +98,7 @@ def test_an_unknown_price_is_said_and_not_zero(tmp_path: Path) -> None:
     assert found["unpricedModels"] == ["homemade"]
     done = run_command([*ARENA, "estimate", str(folder)], environment=clean_environment(folder), cwd=folder)
     assert "not known" in done.out
-    assert "without homemade, whose price is not known" in done.out
+    assert "without what has no price: homemade (give one: --prices FILE)" in done.out
     assert "the price of model 'homemade' is not known" in done.err
 
 
