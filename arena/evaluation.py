@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -87,6 +88,8 @@ class Evaluation:
 
     async def run(self) -> None:
         """Run every item, `concurrency` at a time; memory does not grow with their number."""
+        if self.asks_models:
+            _make(self._request.media_cache)
         runner = ItemRunner(self.bundle, self.plan, self._clock, Connections(process_environment(), media_cache=self._request.media_cache))
         items = iter(self.plan.items)
         try:
@@ -116,3 +119,10 @@ class Evaluation:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.results.close()
+
+
+def _make(folder: Path | None) -> None:
+    """Make a folder for media. Where it cannot be made, only who has media needs to hear of it."""
+    if folder is not None:
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ class Entry:
 
 
 class MediaCache:
-    """A cache in a directory, which is made at the first write. All methods block."""
+    """A cache in a directory, which is made at the first write where its parent is: a run's that is gone does not come back. All methods block."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -71,8 +71,8 @@ class MediaCache:
     def _content_file(self, digest: str) -> Path:
         return self.directory / "sha256" / digest[:2] / digest
 
-    @staticmethod
-    def _write(file: Path, content: bytes, *, first_wins: bool) -> None:
+    def _write(self, file: Path, content: bytes, *, first_wins: bool) -> None:
+        self.directory.mkdir(exist_ok=True)
         file.parent.mkdir(parents=True, exist_ok=True)
         new = file.with_name(f".{secrets.token_hex(8)}.new")
         try:

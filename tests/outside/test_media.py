@@ -129,6 +129,16 @@ async def test_bytes_that_were_lost_are_refused_when_they_changed(tmp_path: Path
     assert "urls" in refused.value.hint
 
 
+async def test_a_directory_that_is_gone_does_not_come_back(tmp_path: Path, serve: Serve) -> None:
+    """Where what holds the cache is gone, as the directory of a run that was deleted, nothing is made: the item is an error."""
+    store = MediaStore(tmp_path, tmp_path / "run" / "media", INTERNET, FakeClock())
+    with pytest.raises(MediaUnavailable, match="cannot keep media") as refused:
+        await store.filled(image(url=await serve(p=Counting().answer) + "/p"))
+    assert "--media-cache" in refused.value.hint
+    assert not (tmp_path / "run").exists()
+    await store.close()
+
+
 @pytest.mark.parametrize(
     ("policy", "url", "why"),
     [
