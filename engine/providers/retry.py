@@ -86,14 +86,12 @@ class Retries:
         A provider that was out for longer than the patience is tried once a request.
         """
         now, limited = self._clock.monotonic(), error.kind == _LIMITED
-        if not error.transient:
+        if not error.transient or (attempt > RETRIES and alone and not limited):
             return None
-        if self._out_since is None:
+        if self._out_since is None and not limited:
             self._out_since = now - spent_s
-        if attempt > RETRIES and alone and not limited:
-            return None
         wait_s = delay_s(attempt, first_s=FIRST_WAIT_S, longest_s=LONGEST_WAIT_S, wish_s=error.retry_after_s or 0.0, chance=self._chance())
-        out_too_long = not limited and now - self._out_since > self._patience_s
+        out_too_long = not limited and self._out_since is not None and now - self._out_since > self._patience_s
         return None if out_too_long or spent_s + wait_s > self._patience_s else wait_s
 
     async def _sleep_until_back(self, seconds: float) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import ProviderError
-from engine.providers.retry import PATIENCE_S, Retries, Tries, patience_of
+from engine.providers.retry import PATIENCE_S, RETRIES, Retries, Tries, patience_of
 from foundation.clock import FakeClock
 from tests.providers.simulated_time import simulate
 
@@ -53,15 +53,6 @@ async def test_what_is_not_transient_is_not_tried_again(kind: str) -> None:
     """An exhausted quota, a wrong key or a request that the provider cannot take ends with its first attempt."""
     clock = FakeClock()
     assert await waits_of(clock, Retries(clock).begin(), failure(kind, transient=False)) == []
-
-
-async def test_a_refused_request_is_no_outage() -> None:
-    """A provider that answers that a request is bad is there: minutes later another one's failure has all its retries."""
-    clock = FakeClock()
-    retries = Retries(clock, patience_s=10, chance=lambda: 0.0)
-    assert await waits_of(clock, retries.begin(), failure("invalid_request", transient=False)) == []
-    await clock.advance(60)
-    assert await waits_of(clock, retries.begin(), failure()) == [0.5, 1, 2, 4]
 
 
 async def test_three_retries_while_others_are_answered() -> None:
@@ -137,6 +128,16 @@ async def test_an_outage_beyond_the_patience_is_tried_once_a_request() -> None:
     assert await waits_of(clock, retries.begin(), failure()) == []
     retries.begin().answered()
     assert await waits_of(clock, retries.begin(), failure()) != []
+
+
+@pytest.mark.parametrize("said", [failure("invalid_request", transient=False), failure("rate_limit")], ids=["a refused request", "a rate limit"])
+async def test_a_refusal_is_no_outage(said: ProviderError) -> None:
+    """A provider that refuses for minutes is there: a failure after that has its retries."""
+    clock = FakeClock()
+    retries = Retries(clock, chance=lambda: 0.0)
+    await waits_of(clock, retries.begin(), said)
+    await clock.advance(2 * PATIENCE_S)
+    assert len(await waits_of(clock, retries.begin(), failure())) > RETRIES
 
 
 async def test_a_wish_is_waited_out_whole() -> None:
