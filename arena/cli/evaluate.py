@@ -116,15 +116,18 @@ def evaluate(  # noqa: PLR0913 - one parameter an option
 
 def _run(evaluation: "Evaluation") -> None:
     """Run an evaluation: on the faster loop where models are asked over the network, which is worth what it takes to load there."""
+    from arena.cli.eval_progress import run_with_progress  # noqa: PLC0415 - the engine, only when it is needed
+
+    running = run_with_progress(evaluation, sys.stderr)
     if not evaluation.asks_models:
-        asyncio.run(evaluation.run())
+        asyncio.run(running)
         return
     import uvloop  # noqa: PLC0415 - as said
 
     from foundation import many_at_once  # noqa: PLC0415 - as said
 
     many_at_once.prepare()
-    uvloop.run(evaluation.run())
+    uvloop.run(running)
 
 
 def _annotate(evaluation: "Evaluation") -> None:

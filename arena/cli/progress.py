@@ -4,11 +4,9 @@ from datetime import datetime
 from typing import Any, TextIO
 
 from arena.cli.listing import at_path
-from arena.cli.screen import counted, printable
+from arena.cli.screen import bar, counted, printable
 from foundation.clock import SystemClock
 from reconcile.arena_run import finished
-
-_WIDTH = 28
 
 
 class ProgressLine:
@@ -56,8 +54,7 @@ def progress_text(run: dict[str, Any], now: datetime) -> str:
     total, done = progress["total"], progress["total"] - progress["pending"]
     if not done and not at_path(run, ".status.activeWorkers"):
         return "  waiting for a free worker"
-    filled = _WIDTH * done // max(1, total)
-    parts = [f"  {'█' * filled}{'░' * (_WIDTH - filled)}  {done}/{total}"]
+    parts = [f"  {bar(done, total)}  {done}/{total}"]
     parts += [f"{progress['failed']} failed"] if progress["failed"] else []
     cost, limit = at_path(run, ".status.display.cost"), at_path(run, ".spec.template.budgetLimit")
     parts += [f"${cost}" + (f" of ${limit}" if limit else "")] if cost else []

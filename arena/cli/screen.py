@@ -9,6 +9,7 @@ from arena.settings import colours_wanted
 from foundation.errors import ArenaError
 
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "grey": "90", "bold": "1"}
+_BAR = 28
 
 
 def print_error(error: ArenaError) -> None:
@@ -40,6 +41,12 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(row[i]) for row in (columns, *rows)) for i in range(len(columns))]
     lines = ["   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (columns, *rows)]
     return "\n".join(lines) + "\n"
+
+
+def bar(done: int, total: int) -> str:
+    """Return a bar of 28 characters that is filled as far as a work is done."""
+    filled = _BAR * done // max(1, total)
+    return "█" * filled + "░" * (_BAR - filled)
 
 
 def counted(number: int, thing: str) -> str:

@@ -13,6 +13,7 @@ from engine.records import PlacedLine, Record, record_of
 from engine.results.lines import item_line
 from engine.results.spools import RecordSpool, Spool
 from engine.results.summary import PlanView, RunIdentity, Summary, SummaryBuilder
+from engine.results.verdicts import Counts
 
 if TYPE_CHECKING:
     from engine.results.files import SettledFiles
@@ -45,6 +46,11 @@ class CollectedResults:
     def summary(self, *, stopped: str = "") -> Summary:
         """Return the summary of what was added. `stopped` as in `engine.results.verdicts.verdict_of`."""
         return self._builder.build(stopped=stopped)
+
+    @property
+    def counts(self) -> Counts:
+        """Return what was added so far, by verdict."""
+        return self._builder.counts
 
     def records(self) -> Iterator[Record]:
         """Yield the records in item order."""

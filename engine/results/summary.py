@@ -19,7 +19,7 @@ from engine.results.reproduce import repeat_command
 from engine.results.sketches import Sketch
 from engine.results.spec_summary import spec_summary
 from engine.results.tally import CheckTally, Tally
-from engine.results.verdicts import RunVerdict, verdict_of
+from engine.results.verdicts import Counts, RunVerdict, verdict_of
 
 MAX_ERRORS = 100
 """So many errors are listed, the first in item order; `totals.errors` counts all."""
@@ -206,6 +206,15 @@ class SummaryBuilder:
         self._cells[item.scenario, item.provider].add(record)
         if record.verdict is Verdict.ERROR:
             self._add_error(item, record)
+
+    @property
+    def counts(self) -> Counts:
+        """Return what was added so far, by verdict."""
+        total = Tally()
+        for cell in self._cells.values():
+            for verdict, number in cell.verdicts.items():
+                total.verdicts[verdict] += number
+        return total.counts
 
     def build(self, *, stopped: str = "", lost_transcripts: int = 0) -> Summary:
         """Return the summary of what was added so far. `stopped`: see `verdict_of`."""

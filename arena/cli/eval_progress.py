@@ -1,0 +1,52 @@
+"""One line while `arena eval` runs, rewritten in place: real models take minutes, and silence looks like a program that hangs."""
+
+import asyncio
+from typing import TextIO
+
+from arena.cli.screen import bar
+from arena.evaluation import Evaluation
+from engine.results.verdicts import Counts
+
+_PERIOD_S = 1.0
+_MINUTE = 60
+
+
+class _Line:
+    """The line on a terminal, written again once a period until it is removed."""
+
+    def __init__(self, evaluation: Evaluation, stream: TextIO, period_s: float) -> None:
+        self._evaluation = evaluation
+        self._stream = stream
+        self._period_s = period_s
+        self._loop = asyncio.get_running_loop()
+        self._began = self._loop.time()
+        self._next = self._loop.call_later(period_s, self._show)
+
+    def remove(self) -> None:
+        self._next.cancel()
+        self._write("")
+
+    def _show(self) -> None:
+        self._write(progress_line(self._evaluation.results.counts, len(self._evaluation.plan.items), self._loop.time() - self._began))
+        self._next = self._loop.call_later(self._period_s, self._show)
+
+    def _write(self, text: str) -> None:
+        self._stream.write(f"\r\x1b[K{text}")
+        self._stream.flush()
+
+
+async def run_with_progress(evaluation: Evaluation, stream: TextIO, *, period_s: float = _PERIOD_S) -> None:
+    """Run an evaluation; where `stream` is a terminal, show once a period how far it is, and leave nothing of that behind."""
+    line = _Line(evaluation, stream, period_s) if stream.isatty() else None
+    try:
+        await evaluation.run()
+    finally:
+        if line is not None:
+            line.remove()
+
+
+def progress_line(counts: Counts, total: int, elapsed_s: float) -> str:
+    """Return the line: a bar, items that have ended and all, what did not pass, and the time since the beginning."""
+    parts = [f"  {bar(counts.items, total)}  {counts.items}/{total}"]
+    parts += [f"{number} {word}" for number, word in ((counts.failed, "failed"), (counts.errors, "errors")) if number]
+    return "  ".join([*parts, f"{int(elapsed_s) // _MINUTE:02d}:{int(elapsed_s) % _MINUTE:02d}"])

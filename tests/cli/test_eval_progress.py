@@ -1,0 +1,60 @@
+"""What a person sees while `arena eval` runs."""
+
+import asyncio
+import io
+from pathlib import Path
+
+import pytest
+
+from arena.cli.eval_progress import progress_line, run_with_progress
+from arena.evaluation import Evaluation, EvaluationRequest
+from engine.bundle.starter import starter_files
+from engine.results.verdicts import Counts
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        """Say so."""
+        return True
+
+
+def evaluation(folder: Path) -> Evaluation:
+    """Return an evaluation of the starter bundle: six items."""
+    for name, content in starter_files().items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return Evaluation(EvaluationRequest(folder, "config.arena.yaml"))
+
+
+def test_a_terminal_shows_how_far_it_is_and_keeps_nothing(tmp_path: Path) -> None:
+    """The line is rewritten in place, and gone when the results are printed."""
+    stream = Terminal()
+    with evaluation(tmp_path) as running:
+        asyncio.run(run_with_progress(running, stream, period_s=0.0))
+        assert running.results.counts.items == 6
+    assert "/6  00:00" in stream.getvalue()
+    assert stream.getvalue().endswith("\r\x1b[K")
+
+
+def test_elsewhere_nothing_is_shown(tmp_path: Path) -> None:
+    """A log of CI holds results, not how they came."""
+    stream = io.StringIO()
+    with evaluation(tmp_path) as running:
+        asyncio.run(run_with_progress(running, stream, period_s=0.0))
+        assert running.results.counts.items == 6
+    assert stream.getvalue() == ""
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        pytest.param(Counts(), f"  {'░' * 28}  0/8  01:05", id="nothing yet"),
+        pytest.param(Counts(passed=3, skipped=1), f"  {'█' * 14}{'░' * 14}  4/8  01:05", id="all passed so far"),
+        pytest.param(Counts(passed=5, failed=1, errors=2), f"  {'█' * 28}  8/8  1 failed  2 errors  01:05", id="what did not pass"),
+    ],
+)
+def test_the_line(counts: Counts, said: str) -> None:
+    """It says what has ended, what of that did not pass, and since when it runs."""
+    assert progress_line(counts, 8, 65.4) == said
