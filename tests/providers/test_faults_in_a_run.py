@@ -107,7 +107,7 @@ def plan_of(folder: Path, url: str, *, items: int, streaming: bool) -> Plan:
         + "{prompt_configs: [{id: p, file: p.yaml}], providers: [{file: m.yaml}], scenarios: [{file: s.yaml}], defaults: {max_tokens: 100}}",
         "p.yaml": HEAD.format(kind="PromptConfig", name="p") + "{task_type: t, version: v1.0.0, description: d, system_template: Answer.}",
         "m.yaml": HEAD.format(kind="Provider", name="m")
-        + f'{{type: openai, model: m, base_url: "{url}/v1", credential: {{credential_env: KEY}}, request_timeout: 2s, stream_idle_timeout: 2s,'
+        + f'{{type: openai, model: m, base_url: "{url}/v1", credential: {{credential_env: KEY}}, request_timeout: {2 if streaming else 30}s,'
         + " pricing: {input_cost_per_1k: 0.001, output_cost_per_1k: 0.002}}",
         "s.yaml": HEAD.format(kind="Scenario", name="s")
         + f"{{task_type: t, description: d, trials: {items}, streaming: {str(streaming).lower()},"
@@ -160,10 +160,12 @@ async def test_a_provider_that_is_down_for_a_minute_costs_no_item(server: Vendor
     assert sum(record.attempt > 1 for record in records) < IN_FLIGHT // 2  # on a busy machine some lose their patience, and are tried again
     assert model.faults["down"] >= IN_FLIGHT
     first_back = min(at for at in model.answered if at >= down[0])
-    assert first_back < down[0] + 30
+    assert first_back < down[0] + 60
     assert model.faults["down"] < 20 * IN_FLIGHT  # nobody hammers a provider that is down
     assert {record.ttft_ms for record in records} == {None}
-    assert all(record.provider_latency_ms < 60_000 for record in records)  # an outage is no latency of an answer
+    caught = [record for record in records if record.duration_ms > 50_000]
+    assert caught
+    assert all(record.provider_latency_ms < record.duration_ms / 2 for record in caught)  # an outage is no latency of an answer
 
 
 async def test_a_storm_of_refusals_is_adapted_to(server: VendorServer, tmp_path: Path) -> None:
