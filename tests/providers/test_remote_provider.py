@@ -42,7 +42,7 @@ async def test_a_reply_has_its_price_and_its_time(server: VendorServer, ask: Ask
     assert (reply.text, reply.attempts, reply.ttft_ms) == ("Hello", (), None)
     assert reply.cost_usd == pytest.approx(0.005)
     assert reply.latency_ms is not None
-    assert 50 <= reply.latency_ms < 500
+    assert reply.latency_ms >= 50
 
 
 async def test_an_unknown_price_is_no_price(server: VendorServer, ask: Asking) -> None:
@@ -79,23 +79,23 @@ async def test_a_stream_is_given_out_as_it_comes(server: VendorServer, ask: Aski
 async def test_the_first_text_is_timed_and_reasoning_is_none(server: VendorServer, ask: Asking) -> None:
     """The time to the first text is that of text, not of reasoning; the latency ends with the last event."""
     reasoning = {"choices": [{"delta": {"reasoning_content": "Hm"}}]}
-    server.then(stream_head(), chunk(event(reasoning)), Pause(0.1), *(step for step in STREAM[1:3]), Pause(0.1), *STREAM[3:])
+    server.then(stream_head(), chunk(event(reasoning)), Pause(0.4), *(step for step in STREAM[1:3]), Pause(0.4), *STREAM[3:])
     reply = await streamed(ask(), HI)
     [seen] = server.requests
     sent_ms = [(at - seen.at) * 1000 for at in seen.sent_at]
-    assert reply.ttft_ms == pytest.approx(sent_ms[2], abs=20)
-    assert reply.latency_ms == pytest.approx(sent_ms[4], abs=40)
+    assert reply.ttft_ms == pytest.approx(sent_ms[2], abs=200)
+    assert reply.latency_ms == pytest.approx(sent_ms[4], abs=200)
 
 
 async def test_what_fails_for_a_moment_is_asked_again(server: VendorServer, ask: Asking) -> None:
     """A request that failed is made again, and the reply says so; its time is that of the attempt that was answered."""
-    server.then(Pause(0.1), OVERLOADED)
+    server.then(Pause(1.0), OVERLOADED)
     server.then(Cut())
     server.then(HELLO)
     reply = await ask(patience_s=20.0).complete(HI)
-    assert [(attempt.kind, attempt.latency_ms >= 100) for attempt in reply.attempts] == [("unavailable", True), ("unavailable", False)]
+    assert [(attempt.kind, attempt.latency_ms >= 1000) for attempt in reply.attempts] == [("unavailable", True), ("unavailable", False)]
     assert reply.latency_ms is not None
-    assert reply.latency_ms < 100
+    assert reply.latency_ms < 1000
 
 
 @pytest.mark.parametrize("streaming", [False, True], ids=["whole", "stream"])
@@ -145,10 +145,10 @@ ENDS = [
 async def test_a_stream_that_said_all_is_a_reply_however_it_ends(server: VendorServer, ask: Asking, end: tuple[object, ...], text: str) -> None:
     """After a finish reason nothing more is needed: the reply stands, and its time ends with the last event."""
     server.then(stream_head(), chunk(event(delta("Hello", "stop"))), *end)  # type: ignore[arg-type]
-    reply = await streamed(ask(stream_idle_timeout="300ms"), HI)
+    reply = await streamed(ask(stream_idle_timeout="2s"), HI)
     assert reply.text == text
     assert reply.latency_ms is not None
-    assert reply.latency_ms < 250
+    assert reply.latency_ms < 1500
 
 
 async def test_a_server_that_does_not_stream(server: VendorServer, ask: Asking) -> None:

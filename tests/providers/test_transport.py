@@ -138,29 +138,29 @@ async def test_an_answer_has_its_time(server: VendorServer, pool: Pool, steps: l
     with pytest.raises(ProviderError) as caught:
         await post(pool, server.url, SOON)
     assert (caught.value.kind, caught.value.transient) == ("timeout", True)
-    assert 0.15 < time.monotonic() - began < 2
+    assert time.monotonic() - began > 0.15
 
 
 async def test_a_stream_lives_by_its_events(server: VendorServer, pool: Pool) -> None:
     """Bytes that are no event, such as comments, do not keep a stream alive; events do."""
     server.then(stream_head(), *[part for _ in range(60) for part in (chunk(b": ping\n\n"), Pause(0.05))])
-    async with await pool.open(URL(server.url), {}, b"", Timeouts(0.5, 0.3)) as stream:
+    async with await pool.open(URL(server.url), {}, b"", Timeouts(0.5, 1.0)) as stream:
         began = time.monotonic()
         for _ in range(8):
             await stream.read()
             stream.alive()
-        with pytest.raises(ProviderError, match=r"nothing came for 0\.3 s"):
+        with pytest.raises(ProviderError, match="nothing came for 1 s"):
             await stream.answer()
-        assert 0.5 < time.monotonic() - began < 2
+        assert time.monotonic() - began > 1
 
 
 async def test_a_slow_reader_is_no_silence(server: VendorServer, pool: Pool) -> None:
     """The time that a reader takes for itself is not the server's."""
-    server.then(stream_head(), chunk(b"a"), Pause(0.15), chunk(b"b"), b"0\r\n\r\n")
-    async with await pool.open(URL(server.url), {}, b"", Timeouts(5.0, 0.1)) as stream:
-        stream.alive()
+    server.then(stream_head(), chunk(b"a"), Pause(0.7), chunk(b"b"), b"0\r\n\r\n")
+    async with await pool.open(URL(server.url), {}, b"", Timeouts(20.0, 0.5)) as stream:
         assert await stream.read() == b"a"
-        await asyncio.to_thread(time.sleep, 0.3)
+        stream.alive()
+        await asyncio.to_thread(time.sleep, 1.2)
         assert await stream.read() == b"b"
 
 
