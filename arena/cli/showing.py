@@ -1,6 +1,7 @@
 """A run's results in words: rates, failed items, conversations, and the line that reproduces each."""
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -32,8 +33,20 @@ def show_run(run: dict[str, Any], directory: Path, *, transcripts: bool) -> None
         sys.stdout.write(f"  {ready['reason']}: {printable(ready['message'])}\n")
     if (status.get("result") or {}).get("summary"):
         sys.stdout.write(_matrix(directory))
-        sys.stdout.writelines(f"{line}\n" for line in failure_lines(directory, transcripts=transcripts))
+        lines = list(failure_lines(directory, transcripts=transcripts))
+        sys.stdout.writelines(f"{line}\n" for line in lines)
+        if lines and transcripts and (again := _of_a_job(run, directory)):
+            sys.stdout.write(f"\n  again {again}\n")
         sys.stdout.write(f"\n  files {directory}\n")
+
+
+def _of_a_job(run: dict[str, Any], directory: Path) -> str:
+    """Return the command that runs everything again where only the job has the models; "" where each item has a command of its own."""
+    plan, job = _plan(directory), (run["spec"].get("jobRef") or {}).get("name")
+    if plan is None or plan.own_providers or not job:
+        return ""
+    commit = (run["status"].get("source") or {}).get("commit")
+    return shlex.join(["arena", "run", job, *(["--ref", commit] if commit else []), "--wait"])
 
 
 def _matrix(directory: Path) -> str:
@@ -56,8 +69,8 @@ def failure_lines(directory: Path, *, limit: int | None = None, transcripts: boo
             yield from (f"  {printable(text)}" for text in _causes(item, explained=transcripts))
             if transcripts:
                 yield from _conversation(item)
-            if plan is not None and item["item"] in items:
-                yield f"  {reproduce_command(plan, items[item['item']])}"
+            if plan is not None and item["item"] in items and (again := reproduce_command(plan, items[item["item"]])):
+                yield f"  {again}"
     except OutputUnavailable as error:
         yield f"  {error.message}"
 

@@ -112,7 +112,8 @@ def _failed_item(plan: PlanView, item: Item, record: Record) -> str:
     more = len(record.failed) - _MAX_CHECKS + record.failed_cut
     if more > 0:
         lines.append(f"- and {more} more failed checks\n")
-    lines.append(f"- again: {code(reproduce_command(plan, item), 1000)}\n")
+    if again := reproduce_command(plan, item):
+        lines.append(f"- again: {code(again, 1000)}\n")
     return "".join(lines)
 
 

@@ -14,15 +14,19 @@ _DEFAULT_ARENA_FILE = "config.arena.yaml"
 
 
 def reproduce_command(plan: "PlanView", item: Item) -> str:
-    """Return the `arena eval` command, quoted for a POSIX shell, that runs `item`'s scenario and provider in the bundle's directory.
+    """Return the `arena eval` command, quoted for a POSIX shell, that runs `item`'s scenario and provider in the bundle's directory; "" when a job brought the models, which no checkout has.
 
     It lets the bundle do what the run let it do. An eval has no provider to name.
     """
+    if not plan.own_providers:
+        return ""
     return shlex.join([*_beginning(plan), *_choosing(item.scenario, item.provider, item.trial), *_manner(plan)])
 
 
 def repeat_command(plan: "PlanView") -> str:
-    """Return the command that runs everything again; `of_item` chooses of it."""
+    """Return the command that runs everything again, "" when no checkout can; `of_item` chooses of it."""
+    if not plan.own_providers:
+        return ""
     return shlex.join([*_beginning(plan), *_manner(plan)])
 
 

@@ -54,6 +54,10 @@ class PlanView(Protocol):
     def permissions(self) -> Permissions:
         """Return what the operator let the bundle do."""
 
+    @property
+    def own_providers(self) -> bool:
+        """Say whether the bundle's own models are asked, and not a job's."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunIdentity:

@@ -32,7 +32,8 @@ def entry_problems(spec: Mapping[str, Any], namespace: str | None = None) -> lis
         return [Problem(INVALID_ENTRY, "spec.providers", "providers must be a map from group names to entries")]
     problems: list[Problem] = []
     for group, entries in providers.items():
-        if not isinstance(entries, list | Mapping):
+        is_entry = isinstance(entries, Mapping) and not entries.keys().isdisjoint(_REFS)
+        if is_entry or not isinstance(entries, list | Mapping):
             message = f"provider group {group} must be a list of entries, or a map from the config's provider ids to entries"
             problems.append(Problem(INVALID_ENTRY, f"spec.providers.{group}", message))
             continue

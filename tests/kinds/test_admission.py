@@ -139,6 +139,11 @@ def test_a_hand_written_run_of_another_namespaces_provider() -> None:
         pytest.param({**JOB, "baseline": {}}, [("InvalidSpec", "spec.baseline")], id="a rule"),
         pytest.param({**JOB, "arenaFile": "../x"}, [("InvalidSpec", "spec.arenaFile")], id="a check"),
         pytest.param({**JOB, "providers": {"a": [{}]}}, [("InvalidProviderEntry", "spec.providers.a[0]")], id="a provider entry"),
+        pytest.param(
+            {**JOB, "providers": {"a": {"providerRef": {"name": "p"}}}},
+            [("InvalidProviderEntry", "spec.providers.a")],
+            id="an entry in place of a group",
+        ),
     ],
 )
 def test_spec_problems(spec: dict[str, Any], expected: list[tuple[str, str]]) -> None:

@@ -31,6 +31,7 @@ class FakePlan:
     mocked: Mock | None = None
     arena_file: str = "config.arena.yaml"
     permissions: Permissions = NO_PERMISSIONS
+    own_providers: bool = True
 
     def with_mock(self, config: str | None) -> "FakePlan":
         """Return this plan, mocked."""

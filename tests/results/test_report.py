@@ -16,7 +16,7 @@ from engine.permissions import Permissions
 from engine.records import record_of
 from engine.results.markdown import code, table
 from engine.results.report import write_report
-from engine.results.reproduce import reproduce_command
+from engine.results.reproduce import repeat_command, reproduce_command
 from engine.results.summary import RunIdentity, SummaryBuilder
 
 PlanOf = Callable[..., Any]
@@ -138,6 +138,12 @@ def test_the_line_lets_the_bundle_do_what_the_run_let_it_do(plan_of: PlanOf, per
     """Without the operator's permissions the same item would be refused."""
     plan = replace(plan_of(), permissions=permissions)
     assert reproduce_command(plan, Item(0, "a", "p", 1)) == f"arena eval . --scenario a --provider p {expected}"
+
+
+def test_models_of_a_job_have_no_line(plan_of: PlanOf) -> None:
+    """`arena eval` of a checkout does not know the models that a job brought, so a line that names one would only be refused."""
+    plan = replace(plan_of(), own_providers=False)
+    assert (reproduce_command(plan, Item(0, "a", "p", 1)), repeat_command(plan)) == ("", "")
 
 
 def test_the_line_of_an_eval_names_no_provider(plan_of: PlanOf) -> None:

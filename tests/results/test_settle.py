@@ -155,7 +155,7 @@ from engine.permissions import NO_PERMISSIONS
 async def main():
     arm(sys.argv[2])
     items = (Item(0, "a", "p", 1),)
-    plan = SimpleNamespace(items=items, mocked=None, arena_file="config.arena.yaml", permissions=NO_PERMISSIONS)
+    plan = SimpleNamespace(items=items, mocked=None, arena_file="config.arena.yaml", permissions=NO_PERMISSIONS, own_providers=True)
     async def records():
         yield bare_record(0, "a/p/1", Verdict.PASS, at=datetime(2026, 3, 1, tzinfo=UTC))
     await settle_files(Path(sys.argv[1]), records(), plan, RunIdentity(run="r1"))

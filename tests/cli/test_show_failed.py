@@ -1,0 +1,46 @@
+"""`arena show RUN --failed`: how what failed is run again."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from arena.cli.showing import show_run
+from arena.evaluation import Evaluation, EvaluationRequest
+from engine.bundle.starter import starter_files
+
+COMMIT = "c0ffee" * 6 + "abcd"
+RUN: dict[str, Any] = {
+    "metadata": {"name": "nightly-x"},
+    "spec": {"jobRef": {"name": "nightly"}},
+    "status": {"source": {"ref": "main", "commit": COMMIT}, "result": {"summary": {"totalItems": "2"}}},
+}
+
+
+def shown(folder: Path, capsys: pytest.CaptureFixture[str], *, own_providers: bool) -> str:
+    """Return what is shown of a run in which one of two items fails."""
+    for name, content in starter_files().items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content.replace(b"30 days", b"a month") if name == "mock/brisk.yaml" else content)
+    with Evaluation(EvaluationRequest(folder, "config.arena.yaml", scenarios=("refund-window",))) as evaluation:
+        asyncio.run(evaluation.run())
+        evaluation.results.write_files(folder / "out")
+        (folder / "out" / "plan-0.json").write_bytes(replace(evaluation.plan, own_providers=own_providers).to_bytes())
+    show_run(RUN, folder / "out", transcripts=True)
+    return capsys.readouterr().out
+
+
+def test_an_item_of_the_bundles_models_has_its_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A checkout of the commit is all it takes."""
+    said = shown(tmp_path, capsys, own_providers=True)
+    assert "  arena eval . --scenario refund-window --provider brisk\n" in said
+    assert "arena run" not in said
+
+
+def test_models_of_a_job_are_asked_again_by_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No checkout knows them, and only the installation has their keys."""
+    said = shown(tmp_path, capsys, own_providers=False)
+    assert f"  again arena run nightly --ref {COMMIT} --wait\n" in said
+    assert "arena eval" not in said
