@@ -17,6 +17,7 @@ from engine.providers.retry import Retries
 from engine.providers.sessions import KEEP_ALIVE_S
 from engine.providers.specs import seconds_of, service_of
 from engine.providers.transport import IDLE_TIMEOUT_S, REQUEST_TIMEOUT_S, Reach, Timeouts, Transport
+from engine.tools.environment import is_ours
 from foundation.addresses import AddressPolicy
 from foundation.clock import Clock
 
@@ -62,10 +63,11 @@ class Remotes:
         await self._transport.close()
 
     def _account(self, name: str, spec: Spec) -> tuple[Limiter, Retries]:
-        if name not in self._accounts:
+        owner = _owner(name, spec)
+        if owner not in self._accounts:
             limiter = Limiter(limits_of(spec, workers=self._connections.workers), self._clock)
-            self._accounts[name] = limiter, Retries(self._clock, patience_s=self._patience_s)
-        return self._accounts[name]
+            self._accounts[owner] = limiter, Retries(self._clock, patience_s=self._patience_s)
+        return self._accounts[owner]
 
     def _reach(self, spec: Spec) -> Reach:
         """Return where a provider's connections may go: a bundle's to public addresses, a job's and our own defaults to private ones too."""
@@ -74,6 +76,12 @@ class Remotes:
         is_own = bool(spec.get("from_job")) or not written
         policy = AddressPolicy(self._policy.allowed_networks, allows_private=True) if is_own else self._policy
         return Reach(policy, int(wishes.get("max_conns_per_host") or 0), seconds_of(wishes.get("idle_conn_timeout"), KEEP_ALIVE_S))
+
+
+def _owner(name: str, spec: Spec) -> str:
+    """Return whose limits a provider keeps to: its own, or those of a job's Provider with a key of its own, which may stand under several ids."""
+    variable = str((spec.get("credential") or {}).get("credential_env") or "")
+    return variable if spec.get("from_job") and is_ours(variable) else name
 
 
 def manner_of(spec: Spec) -> Manner:

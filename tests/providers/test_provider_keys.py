@@ -126,6 +126,23 @@ def test_every_key_is_here_or_is_said_to_have_no_effect() -> None:
     assert PROVIDER_TABLE.keys.keys() == {key for key in DIFFERENCES if "." not in key} | said | ELSEWHERE.keys()
 
 
+@pytest.mark.parametrize(
+    ("variables", "shared"),
+    [
+        pytest.param(("ARENA_CREDENTIAL_0", "ARENA_CREDENTIAL_0"), True, id="one Provider under two ids"),
+        pytest.param(("ARENA_CREDENTIAL_0", "ARENA_CREDENTIAL_1"), False, id="two keys"),
+        pytest.param(("KEY", "KEY"), False, id="a variable that anybody may name"),
+    ],
+)
+async def test_limits_are_a_keys(tmp_path: Path, variables: tuple[str, str], *, shared: bool) -> None:
+    """A job's Provider that is tested under one id and judges under another keeps to its limits once, not once an id."""
+    remotes = Remotes(Connections(dict.fromkeys(variables, "k")), AddressPolicy(), tmp_path, Prices(), SystemClock(), 0.0)
+    specs = [{**FULL, "base_url": "http://llm:1/v1", "credential": {"credential_env": name}} for name in variables]
+    tested, judging = (remotes.build(ident, spec) for ident, spec in zip(("a", "b"), specs, strict=True))
+    assert (tested._account.limiter is judging._account.limiter) is shared
+    await remotes.close()
+
+
 URLS = [
     ("https://api.openai.com/v1", True),
     ("http://[::1]:8000", True),
