@@ -4,9 +4,8 @@
 
 A loopback server in a process of its own answers each request after 200 ms, so the ideal is what is in flight, five times a second. The layer and the bare
 loop run in one process each, in turns, at 50, 200 and 1,000 in flight; of `--repeat` passes the best counts for both, since neighbours on a machine can
-only slow. Whole items are `arena eval` and the peers, at 50 and 200 in flight; their rates are net of start-up, which is
-the wall of one item without its request.
-Peers install themselves into bench/out/; one that cannot be had is named and left out. Exit 1 when a bar is missed.
+only slow. Whole items are `arena eval` and the peers, at 50 and 200 in flight; their rates are net of start-up, which is the wall of one item without its
+request. Peers install themselves into bench/out/; one that cannot be had is named and left out. Exit 1 when a bar is missed.
 """
 
 import argparse
