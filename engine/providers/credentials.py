@@ -160,7 +160,7 @@ def _looked_at(spec: Spec) -> Iterator[str]:
         yield str(named)
     elif platform := _platform(spec):
         yield from _OF_PLATFORMS.get(platform, ())
-    else:
+    elif _is_vendors_own(spec) or not spec.get("from_job"):  # a bundle's gateway gets the usual variable, as the format has it
         yield from _DEFAULTS.get(str(spec.get("type")), ())
 
 

@@ -42,6 +42,7 @@ FOUND = [
     pytest.param(ENV, {"MINE": "c\n", "OPENAI_API_KEY": "a"}, "c", id="a variable instead"),
     pytest.param({"base_url": "http://llm:1/v1"}, {"OPENAI_API_KEY": "a"}, "a", id="a default at another server"),
     pytest.param({"base_url": "http://llm:1/v1"}, {}, "", id="none at another server"),
+    pytest.param({"base_url": "http://llm:1/v1", "from_job": True}, {"OPENAI_API_KEY": "a"}, "", id="a job's other server gets no vendor's key"),
     pytest.param({"credential": {"credential_file": "keys/k"}}, {"OPENAI_API_KEY": "a"}, "from-a-file", id="a file of the bundle"),
 ]
 
