@@ -58,6 +58,12 @@ def test_a_stream_that_ends_early_is_an_error(kept: int) -> None:
     assert (broken.value.kind, broken.value.transient) == ("protocol", True)
 
 
+def test_a_reason_that_is_none_ends_nothing() -> None:
+    """A piece whose reason is unspecified does not say that the reply is complete."""
+    with pytest.raises(ProviderError, match="ended before it was complete"):
+        heard(WIRE, unnamed([gemini({"text": "x"}, reason="FINISH_REASON_UNSPECIFIED")]))
+
+
 def test_a_prompt_that_is_blocked_in_a_stream() -> None:
     """A blocked prompt has one response without candidates, and the stream is complete."""
     assert heard(WIRE, unnamed([{"promptFeedback": {"blockReason": "SAFETY"}}]))[0].finish_reason == "content_filter"

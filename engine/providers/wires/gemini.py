@@ -27,6 +27,9 @@ _FILTERED: Final = frozenset(
 _BROKEN: Final = frozenset(("MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"))
 """Reasons of a reply that the service itself could not read: there is none, another attempt may bring one."""
 
+_NO_REASON: Final = "FINISH_REASON_UNSPECIFIED"
+"""What some write in every piece of a reply that goes on."""
+
 _UNSIGNED: Final = "MISSING_THOUGHT_SIGNATURE"
 _SAMPLING: Final = {"temperature": "temperature", "top_p": "topP", "seed": "seed"}
 
@@ -185,7 +188,7 @@ class _Read:
         return Reply(text, tuple(self.calls), parts=tuple(self.media), usage=self._tokens(), finish_reason=finish, meta=meta)
 
     def _candidate(self, candidate: Mapping[str, Any]) -> str:
-        if reason := candidate.get("finishReason"):
+        if (reason := candidate.get("finishReason")) and reason != _NO_REASON:
             self.reason = str(reason)
             self.words = str(candidate.get("finishMessage") or self.words)
         content = candidate.get("content")
