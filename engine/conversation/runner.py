@@ -68,7 +68,8 @@ class _Outcome:
     hearing: Hearing | None = None
 
     def fail(self, kind: str, error: Exception) -> None:
-        self.error = ItemError(kind, str(error) or type(error).__name__)
+        hint = getattr(error, "hint", "")
+        self.error = ItemError(kind, (str(error) or type(error).__name__) + (f"; {hint}" if hint else ""))
 
     def end(self, error: Exception) -> None:
         """Keep what ended the conversation before its time, and whether another attempt may come further."""

@@ -5,6 +5,7 @@ key goes to the host it was meant for or nowhere. Must not know protocols, keys 
 """
 
 import asyncio
+import errno
 from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
@@ -297,6 +298,8 @@ def _judged(error: Exception, words: str) -> tuple[str, bool, str]:
 
 
 def _words(error: BaseException) -> str:
+    if getattr(error, "errno", None) == errno.ECONNREFUSED:
+        return "nobody listens there"
     said = getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)
     return " ".join(str(said).split())[:_MAX_WORDS] or type(error).__name__
 

@@ -72,7 +72,7 @@ async def test_a_tool_that_its_server_does_not_list(hold: Hold, program: WritePr
     result = await hold({}, [], allowed=["mcp__my__coumt"], mcp_servers=[server()])
     assert result.error is not None
     assert (result.error.kind, result.retryable) == ("tools", False)
-    assert result.error.message == "cannot offer the tool 'mcp__my__coumt': MCP server 'my' does not list it"
+    assert result.error.message == "cannot offer the tool 'mcp__my__coumt': MCP server 'my' does not list it; did you mean 'mcp__my__count'?"
 
 
 @pytest.mark.parametrize(

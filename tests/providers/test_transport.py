@@ -187,10 +187,16 @@ async def test_a_deadline_leaves_the_cancelling_of_others_alone() -> None:
         await task
 
 
-@pytest.mark.parametrize("url", ["http://nowhere.invalid", "http://127.0.0.1:1"], ids=["no such name", "nobody listens"])
-async def test_nobody_there(pool: Pool, url: str) -> None:
-    """A name that is not known and a port that nobody listens on are outages."""
-    with pytest.raises(ProviderError) as caught:
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        pytest.param("http://nowhere.invalid", "not known", id="no such name"),
+        pytest.param("http://127.0.0.1:1", "nobody listens there", id="nobody listens"),
+    ],
+)
+async def test_nobody_there(pool: Pool, url: str, said: str) -> None:
+    """A name that is not known and a port that nobody listens on are outages, and said as what they are."""
+    with pytest.raises(ProviderError, match=said) as caught:
         await post(pool, url)
     assert (caught.value.kind, caught.value.transient) == ("unavailable", True)
 
