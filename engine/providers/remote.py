@@ -33,6 +33,8 @@ _MASKED: Final = re.compile(r"\S*\*{2,}\S*")
 _JSON: Final = {"content-type": "application/json"}
 _TOLD: Final = frozenset(("length", "content_filter"))
 _HIDDEN: Final = "***"
+_NO_KEY: Final = "; no key was sent: the provider's credential names none, and no variable that its type looks for is set"
+_ELSEWHERE: Final = "; does its base_url name the API?"
 _SHOWN_BYTES: Final = 200
 _BEGINNING: Final = 10
 
@@ -209,12 +211,12 @@ class RemoteProvider:
 
     def _whole(self, answer: Answer, heard: _Heard) -> Reply:
         if not _is_good(answer.status):
-            raise self._refusal(answer)
+            raise self._refusal(answer, heard)
         try:
             content = json.loads(answer.body.decode())  # given bytes, it would look for their encoding
         except (ValueError, RecursionError):
             words = shortened(answer.body[:_SHOWN_BYTES].decode("utf-8", "replace"))
-            raise ProviderError(f"cannot read the reply: it is no JSON: '{words}'", kind="protocol", transient=True) from None
+            raise ProviderError(f"cannot read the reply: it is no JSON: '{words}'{_ELSEWHERE}", kind="protocol", transient=True) from None
         return self._complete(self._service.wire.reply(content), heard, content)
 
     async def _listen(self, sent: _Sent, heard: _Heard) -> AsyncGenerator[str, None]:
@@ -262,8 +264,10 @@ class RemoteProvider:
             heard.first = heard.last
         return text
 
-    def _refusal(self, answer: Answer) -> ProviderError:
+    def _refusal(self, answer: Answer, heard: _Heard) -> ProviderError:
         error = self._service.wire.refusal(answer.status, answer.body)
+        if error.kind == "authentication" and not heard.proof:  # an address of one's own may ask for no key, so none was missed before
+            error = ProviderError(f"{error.message}{_NO_KEY}", kind=error.kind, transient=error.transient, retry_after_s=error.retry_after_s)
         if error.retry_after_s is None:
             error.retry_after_s = retry_after_s(answer.headers, answer.body, self._clock.now())
         return error

@@ -45,6 +45,15 @@ async def test_a_reply_has_its_price_and_its_time(server: VendorServer, ask: Ask
     assert reply.latency_ms >= 50
 
 
+@pytest.mark.parametrize(("credential", "said"), [({"credential_env": "KEY"}, False), ({}, True)], ids=["with a key", "without"])
+async def test_a_refusal_says_that_no_key_was_sent(server: VendorServer, ask: Asking, credential: dict[str, str], said: bool) -> None:  # noqa: FBT001
+    """An address of one's own may take requests without a key; where it does not, the missing key is what is wrong."""
+    server.then(answer({"error": {"message": "who are you?"}}, 401))
+    with pytest.raises(ProviderError, match="who are you") as caught:
+        await ask(credential=credential).complete(HI)
+    assert ("no key was sent" in caught.value.message) is said
+
+
 async def test_an_unknown_price_is_no_price(server: VendorServer, ask: Asking) -> None:
     """What is not known costs nothing known, which is not nothing."""
     server.then(HELLO)
