@@ -43,6 +43,7 @@ _OF_PLATFORMS: Final[Mapping[str, tuple[str, ...]]] = {
 _CLOSED: Final = tuple(map(Path, ("/proc", "/sys", "/dev", "/run/secrets/kubernetes.io", "/run/secrets/eks.amazonaws.com", "/run/secrets/azure")))
 """Folders whose files say who the machine or the pod is: a bundle could send one to a host of its choice."""
 
+_NOT_OF_A_VARIABLE: Final = re.compile(r"[^A-Z0-9]")
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,8192}")
 _MAX_FILE_BYTES: Final = 16_384
 
@@ -137,6 +138,11 @@ def wanted(spec: Spec) -> tuple[str, ...]:
     return () if credential.get("credential_file") else tuple(_looked_at(spec))
 
 
+def agent_variable(agent: str) -> str:
+    """Return the variable of the token for an agent, which may go without one: its own, since an agent's token is no other agent's to see."""
+    return f"AGENT_TOKEN_{_NOT_OF_A_VARIABLE.sub('_', agent.upper())}"
+
+
 def check(specs: Mapping[str, Spec], environment: Mapping[str, str]) -> None:
     """Refuse providers, by name, of which a variable is not set, before anything is asked.
 
@@ -160,6 +166,8 @@ def _looked_at(spec: Spec) -> Iterator[str]:
         yield str(named)
     elif platform := _platform(spec):
         yield from _OF_PLATFORMS.get(platform, ())
+    elif spec.get("type") == "agent":
+        yield agent_variable(str(spec.get("agent") or ""))
     elif _is_vendors_own(spec) or not spec.get("from_job"):  # a bundle's gateway gets the usual variable, as the format has it
         yield from _DEFAULTS.get(str(spec.get("type")), ())
 

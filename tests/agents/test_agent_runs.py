@@ -157,14 +157,21 @@ async def test_a_conversation_whose_agent_was_lost_is_held_again_from_its_beginn
     assert [message["content"] for message in scripted.heard] == ["one", "two", "one", "two"]
 
 
-async def test_a_token_reaches_the_agent_by_the_variable_that_the_entry_names(write: Write) -> None:
-    """The plan names a variable and never the token; neither does the result."""
+@pytest.mark.parametrize(
+    ("more", "variable"),
+    [
+        pytest.param({"credential": {"credential_env": "ARENA_CREDENTIAL_0"}}, "ARENA_CREDENTIAL_0", id="named"),
+        pytest.param({}, "AGENT_TOKEN_CLERK", id="the agent's own"),
+    ],
+)
+async def test_a_token_reaches_the_agent_by_its_variable(write: Write, more: dict[str, Any], variable: str) -> None:
+    """The plan names a variable at most, and never the token; neither does the result."""
     bundle = write([{"role": "user", "content": "Hi"}], {})
     plain = PlainAgent(_echo)
     async with hosted(plain, ServerOptions("s3cret-token")) as (_, endpoint):
-        plan = planned(bundle, {"default": (agent(endpoint, credential={"credential_env": "ARENA_CREDENTIAL_0"}),)})
-        (result,) = await run(bundle, plan, Connections({"ARENA_CREDENTIAL_0": "s3cret-token"}))
-        (refused,) = await run(bundle, plan, Connections({"ARENA_CREDENTIAL_0": "an0ther"}))
+        plan = planned(bundle, {"default": (agent(endpoint, **more),)})
+        (result,) = await run(bundle, plan, Connections({variable: "s3cret-token"}))
+        (refused,) = await run(bundle, plan, Connections({variable: "an0ther"}))
     assert result.verdict is Verdict.PASS
     assert refused.error is not None
     assert (refused.error.kind, refused.retryable) == ("provider.authentication", False)

@@ -44,6 +44,8 @@ FOUND = [
     pytest.param({"base_url": "http://llm:1/v1"}, {}, "", id="none at another server"),
     pytest.param({"base_url": "http://llm:1/v1", "from_job": True}, {"OPENAI_API_KEY": "a"}, "", id="a job's other server gets no vendor's key"),
     pytest.param({"credential": {"credential_file": "keys/k"}}, {"OPENAI_API_KEY": "a"}, "from-a-file", id="a file of the bundle"),
+    pytest.param({"type": "agent", "agent": "my-agent.v2"}, {"AGENT_TOKEN_MY_AGENT_V2": "t"}, "t", id="an agent's token"),
+    pytest.param({"type": "agent", "agent": "mine"}, {"AGENT_TOKEN_OTHER": "t"}, "", id="another agent's token"),
 ]
 
 
