@@ -18,7 +18,7 @@ def test_the_example_of_a_model_is_taken(tmp_path: Path) -> None:
     (tmp_path / "providers" / "gpt.provider.yaml").write_text(example)
     bundle, problems = read_bundle(tmp_path)
     assert bundle is not None
-    assert problems.all() == []
+    assert problems.all == []
 
 
 def test_every_block_is_whole() -> None:
