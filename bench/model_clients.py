@@ -32,7 +32,7 @@ QUESTION = "What is the answer?"
 SYSTEM = "Answer."
 MODEL = "bench-model"
 MAX_TOKENS = 100
-STREAMS_APART_S = 0.045
+STREAMS_APART_S = 0.025
 """Streams begin one after the other, as users come; what all begin at once would measure the queue of the machine."""
 
 
