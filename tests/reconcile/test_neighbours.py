@@ -76,3 +76,12 @@ async def test_handlers_are_discovered_as_written(world: World) -> None:
     registry = await seen(world, TOOL_REGISTRY, {"handlers": [handler]})
     assert registry["status"]["discoveredTools"] == [{**tool, "handlerName": "finder", "endpoint": "http://127.0.0.1:9/find", "status": "Available"}]
     assert (registry["status"]["discoveredToolsCount"], registry["status"]["phase"]) == (1, "Ready")
+
+
+async def test_what_a_run_does_not_see_of_a_handler_is_said(world: World) -> None:
+    """Runs read the status, which has no method and no headers: who writes them is told."""
+    tool = {"name": "find", "description": "Find an order.", "inputSchema": {"type": "object"}}
+    handler = {"name": "finder", "type": "http", "tool": tool, "httpConfig": {"endpoint": "http://127.0.0.1:9/find", "method": "GET"}}
+    registry = await seen(world, TOOL_REGISTRY, {"handlers": [handler]})
+    [ready] = [found for found in registry["status"]["conditions"] if found["type"] == "Ready"]
+    assert "method and headers of finder are not used" in ready["message"]
