@@ -85,6 +85,16 @@ async def test_addresses_that_may_not_be_reached(sender: Transport, policy: Addr
     assert "--allow-network" in caught.value.message
 
 
+@pytest.mark.parametrize("host", ["127.1", "2130706433", "0177.0.0.1", "127.0.0.1.", "0"])
+async def test_a_number_that_a_resolver_would_read_as_an_address_is_none(server: VendorServer, host: str) -> None:
+    """Other spellings of an address are neither names nor addresses: the client asks no resolver for them, so nobody would check what they mean."""
+    sender = Transport()
+    with pytest.raises(ProviderError) as caught:
+        await post(sender.pool(Reach(AddressPolicy())), f"http://{host}:{server.port}")
+    await sender.close()
+    assert (caught.value.kind, caught.value.transient, server.requests) == ("invalid_request", False, [])
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "model.test"])
 async def test_a_jobs_own_addresses_may_be_reached(server: VendorServer, sender: Transport, host: str) -> None:
     """A job's provider may stand on loopback, or in a private network."""
