@@ -24,6 +24,7 @@ from engine.permissions import NO_PERMISSIONS, Permissions
 from engine.plan import MockOverride, Plan, PlanRequest, WorkerOptions, make_plan
 from engine.providers.messages import Message, ToolCall, ToolResult
 from engine.providers.port import Chunk, Provider, Reply, Request
+from engine.selection import bundle_pool, check_known
 
 Emit = Callable[[Frame], None]
 """Takes the frames of a reply, in their order; waits for nothing."""
@@ -53,6 +54,8 @@ def plan_agent(bundle: Bundle, choice: Choice) -> tuple[Bundle, Plan]:
         ProviderNotFound: likewise for the provider.
         EngineError: the bundle cannot be run.
     """
+    if choice.provider:
+        check_known(bundle_pool(bundle), (choice.provider,))
     scenario = _scenario(bundle, choice)
     chosen = replace(
         scenario, turns=(), conversation_assertions=(), trials=1, providers=(choice.provider,) if choice.provider else scenario.providers

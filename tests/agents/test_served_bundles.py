@@ -84,7 +84,7 @@ CHOICES: dict[str, tuple[Choice, type[EngineError], str, str]] = {
     "a scenario that is not there": (Choice("ordr-status"), NoScenarios, "cannot find scenario 'ordr-status'", "order-status"),
     "a prompt that is not there": (Choice(task_type="suport"), NoScenarios, "cannot find task type 'suport'", "support"),
     "two providers": (Choice("order-status"), ProviderNotFound, "2 providers can answer", "--provider brisk|steady"),
-    "a provider that is not there": (Choice("order-status", provider="stead"), ProviderNotFound, "'stead'", "steady"),
+    "a provider that is not there": (Choice("order-status", provider="stead"), ProviderNotFound, "cannot find provider 'stead'", "steady"),
 }
 
 
