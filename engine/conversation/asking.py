@@ -100,11 +100,11 @@ def _message(reply: Reply, fired: Firing | None, latency_ms: float) -> Message:
         usage=reply.usage,
         cost_usd=reply.cost_usd,
         validations=[] if fired is None else [fired.validation],
-        meta=_meta(reply),
+        meta=kept_meta(reply),
     )
 
 
-def _meta(reply: Reply) -> dict[str, Any]:
+def kept_meta(reply: Reply) -> dict[str, Any]:
     """Return what is kept of a reply beside itself: the requests that brought none, and what the adapter adds."""
     if not reply.attempts:
         return dict(reply.meta)

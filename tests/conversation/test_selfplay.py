@@ -20,7 +20,7 @@ from engine.items import ItemResult, Usage, Verdict
 from engine.job_providers import ResolvedProvider
 from engine.plan import MockOverride, PlanRequest, make_plan
 from engine.providers.messages import Message, ToolCall
-from engine.providers.port import Reply, Request, Sampling
+from engine.providers.port import Attempt, Reply, Request, Sampling
 from foundation.clock import SystemClock
 
 Write = Callable[..., Bundle]
@@ -129,7 +129,8 @@ class Recorder:
 
     always_streams = False
 
-    def __init__(self) -> None:
+    def __init__(self, reply: Reply | None = None) -> None:
+        self.reply = reply or Reply("Go on.")
         self.requests: list[Request] = []
         self.wanted: list[tuple[str, RequestDefaults]] = []
 
@@ -141,7 +142,7 @@ class Recorder:
     async def complete(self, request: Request) -> Reply:
         """Keep the request."""
         self.requests.append(request)
-        return Reply("Go on.")
+        return self.reply
 
 
 async def test_what_the_users_model_is_asked(write: Write, nobody: Answers) -> None:
@@ -162,6 +163,21 @@ async def test_what_the_users_model_is_asked(write: Write, nobody: Answers) -> N
     assert request.system.startswith("You are Ann.\n\n")
     assert END_MARKER in request.system
     assert recorder.wanted == [("user-model", RequestDefaults(temperature=0.1, max_tokens=300, seed=7))]
+
+
+async def test_how_the_users_model_was_asked_is_kept(write: Write, nobody: Answers) -> None:
+    """Requests that brought nothing, and that a line was cut at its limit, stand with the line; its time is that of the answered request."""
+    reply = Reply("Go", latency_ms=12.0, attempts=(Attempt("rate_limit", "busy", 1.0, 500.0),), meta={"finishReason": "length"})
+    recorder = Recorder(reply)
+    bundle = write([play()], {}, arena=arena(), scenario={"providers": ["m"]})
+    script = compile_script(bundle, bundle.scenarios["s"])
+    user = script.turns[0].user
+    assert user is not None
+    session = Session(script, Line(recorder, Sampling(), SystemClock(), nobody), Transcript(), recorder)  # type: ignore[arg-type]
+    message = (await user.speak(session, 0)).message
+    assert message is not None
+    assert (message.latency_ms, message.meta["finishReason"], message.meta["persona"]) == (12.0, "length", "ann")
+    assert message.meta["attempts"] == [{"kind": "rate_limit", "message": "busy", "latencyMs": 1.0, "waitedMs": 500.0}]
 
 
 def test_tools_are_not_the_users_business() -> None:
