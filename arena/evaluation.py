@@ -77,6 +77,7 @@ class Evaluation:
     def __init__(self, request: EvaluationRequest) -> None:
         self._request = request
         self._clock = SystemClock()
+        self._runner: ItemRunner | None = None
         self.bundle, self.plan = planned(request)
         self.warnings = (*self.bundle.warnings, *self.plan.warnings)
         self.results = CollectedResults(RunIdentity(repository=str(request.root)), self.plan)
@@ -86,11 +87,18 @@ class Evaluation:
         """Return whether a model is asked over the network."""
         return any(is_built(spec) for spec in (*self.plan.providers.values(), *self.plan.serving.values()))
 
+    @property
+    def troubles(self) -> Mapping[str, str]:
+        """Return why requests to models wait to be made again, by provider; nothing before the run."""
+        return {} if self._runner is None else self._runner.troubles
+
     async def run(self) -> None:
         """Run every item, `concurrency` at a time; memory does not grow with their number."""
         if self.asks_models:
             _make(self._request.media_cache)
-        runner = ItemRunner(self.bundle, self.plan, self._clock, Connections(process_environment(), media_cache=self._request.media_cache))
+        runner = self._runner = ItemRunner(
+            self.bundle, self.plan, self._clock, Connections(process_environment(), media_cache=self._request.media_cache)
+        )
         items = iter(self.plan.items)
         try:
             async with asyncio.TaskGroup() as group:

@@ -1,9 +1,11 @@
 """One line while `arena eval` runs, rewritten in place: real models take minutes, and silence looks like a program that hangs."""
 
 import asyncio
+import shutil
+from collections.abc import Mapping
 from typing import TextIO
 
-from arena.cli.screen import bar
+from arena.cli.screen import bar, printable
 from arena.evaluation import Evaluation
 from engine.results.verdicts import Counts
 
@@ -27,7 +29,9 @@ class _Line:
         self._write("")
 
     def _show(self) -> None:
-        self._write(progress_line(self._evaluation.results.counts, len(self._evaluation.plan.items), self._loop.time() - self._began))
+        evaluation, columns = self._evaluation, shutil.get_terminal_size().columns
+        line = progress_line(evaluation.results.counts, len(evaluation.plan.items), self._loop.time() - self._began, evaluation.troubles)
+        self._write(line[: columns - 1])  # a line that wraps could not be rewritten
         self._next = self._loop.call_later(self._period_s, self._show)
 
     def _write(self, text: str) -> None:
@@ -45,8 +49,9 @@ async def run_with_progress(evaluation: Evaluation, stream: TextIO, *, period_s:
             line.remove()
 
 
-def progress_line(counts: Counts, total: int, elapsed_s: float) -> str:
-    """Return the line: a bar, items that have ended and all, what did not pass, and the time since the beginning."""
+def progress_line(counts: Counts, total: int, elapsed_s: float, troubles: Mapping[str, str]) -> str:
+    """Return the line: a bar, items that have ended and all, what did not pass, the time since the beginning, and why models are asked again."""
     parts = [f"  {bar(counts.items, total)}  {counts.items}/{total}"]
     parts += [f"{number} {word}" for number, word in ((counts.failed, "failed"), (counts.errors, "errors")) if number]
-    return "  ".join([*parts, f"{int(elapsed_s) // _MINUTE:02d}:{int(elapsed_s) % _MINUTE:02d}"])
+    parts.append(f"{int(elapsed_s) // _MINUTE:02d}:{int(elapsed_s) % _MINUTE:02d}")
+    return "  ".join([*parts, *(f"{name}: {printable(why)}" for name, why in troubles.items())])

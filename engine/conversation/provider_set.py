@@ -112,6 +112,11 @@ class ProviderSet:
             found = self._inferences[name, model] = RemoteInference(self._remote(name, _with_model(spec, model)))
         return found
 
+    @property
+    def troubles(self) -> Mapping[str, str]:
+        """Return why requests to models wait to be made again, by provider."""
+        return {} if self._remotes is None else self._remotes.troubles
+
     async def close(self) -> None:
         """Close every provider. Idempotent."""
         judges = (provider for provider, _ in self._judges.values())

@@ -178,6 +178,11 @@ class ItemRunner:
             **outcome.result_fields(),
         )
 
+    @property
+    def troubles(self) -> Mapping[str, str]:
+        """Return why requests to models wait to be made again, by provider."""
+        return self._providers.troubles
+
     async def close(self) -> None:
         """Free what providers hold. Idempotent."""
         await self._providers.close()

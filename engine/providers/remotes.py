@@ -58,6 +58,11 @@ class Remotes:
         account = Account(limiter, retries, self._prices.of_spec(spec))
         return RemoteProvider(service, self._transport.pool(self._reach(spec)), account, manner_of(spec), self._clock)
 
+    @property
+    def troubles(self) -> Mapping[str, str]:
+        """Return why requests wait to be made again, by provider."""
+        return {name: retries.trouble for name, (_, retries) in self._accounts.items() if retries.trouble}
+
     async def close(self) -> None:
         """Close every connection. Idempotent."""
         await self._transport.close()

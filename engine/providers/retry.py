@@ -43,6 +43,7 @@ class Retries:
         self._out_since: float | None = None
         self._back: asyncio.Future[None] | None = None
         self._probed = False
+        self._trouble = ""
 
     def begin(self) -> "Tries":
         """Return the tries of one request."""
@@ -53,9 +54,15 @@ class Retries:
         """Return how many requests were answered."""
         return self._answers
 
+    @property
+    def trouble(self) -> str:
+        """Return why a request was last made to wait, "" once another was answered."""
+        return self._trouble
+
     def note_answer(self) -> None:
         """Take note that a request was answered: an outage of the provider is over."""
         self._answers += 1
+        self._trouble = ""
         self._out_since = None
         if self._back is not None:
             self._back.set_result(None)
@@ -72,6 +79,7 @@ class Retries:
         wait_s = self._wait_s(error, attempt=attempt, spent_s=spent_s, alone=alone)
         if wait_s is None:
             raise error
+        self._trouble = error.message
         began = self._clock.monotonic()
         if attempt > RETRIES and not alone and not error.retry_after_s and error.kind != _LIMITED:
             await self._sleep_until_back(wait_s)

@@ -57,4 +57,9 @@ def test_elsewhere_nothing_is_shown(tmp_path: Path) -> None:
 )
 def test_the_line(counts: Counts, said: str) -> None:
     """It says what has ended, what of that did not pass, and since when it runs."""
-    assert progress_line(counts, 8, 65.4) == said
+    assert progress_line(counts, 8, 65.4, {}) == said
+
+
+def test_the_line_says_why_it_takes_so_long() -> None:
+    """Two minutes of attempts at a server that is out look like a program that hangs."""
+    assert progress_line(Counts(), 8, 5, {"gpt": "the provider answered 503:\nbusy"}).endswith("  0/8  00:05  gpt: the provider answered 503: busy")

@@ -34,6 +34,18 @@ async def waits_of(clock: FakeClock, tries: Tries, error: ProviderError, *, late
     return [attempt.waited_ms / 1000 for attempt in tries.attempts]
 
 
+async def test_an_outage_says_why_until_it_is_over() -> None:
+    """Who looks while requests wait learns the cause; after an answer there is none."""
+    clock = FakeClock()
+    retries = Retries(clock, chance=lambda: 0.0)
+    assert retries.trouble == ""
+    tries = retries.begin()
+    await simulate(clock, tries.pause(failure(), latency_s=0.0), step_s=0.5)
+    assert retries.trouble == "cannot ask: it failed"
+    tries.answered()
+    assert retries.trouble == ""
+
+
 async def test_waits_double_from_half_a_second_up_to_a_minute() -> None:
     """The waits between attempts are 0.5 s, doubled each time, at most 60 s."""
     clock = FakeClock()
