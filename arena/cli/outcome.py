@@ -51,7 +51,8 @@ def _what(run: dict[str, Any]) -> str:
     summary = at_path(run, ".status.result.summary") or {}
     parts = [f"commit {commit[:12]}"] if commit else []
     if summary:
-        parts.append(f"pass rate {summary['passRate']} % ({summary['passedItems']} of {summary['totalItems']})")
+        rate = f"pass rate {summary['passRate']} % ({summary['passedItems']} of {summary['totalItems']})"
+        parts.append(rate if int(summary["totalItems"]) else "no item was run")
         parts += [f"${summary['totalCost']}"] if "totalCost" in summary else []
         parts += ["MOCKED"] if summary.get("mocked") else []
     return "  ".join(parts)

@@ -32,7 +32,11 @@ class Environment:
         if not value:
             own = is_ours(name)
             cause = "is not for bundles to read" if own else "is not set"
-            hint = "" if own else f"workers get it by `arena up --worker-env {name}`, on a cluster by the job's podOverrides.extraEnv"
+            hint = (
+                ""
+                if own
+                else f"set {name} for `arena eval`; workers get it by `arena up --worker-env {name}`, on a cluster by the job's podOverrides.extraEnv"
+            )
             raise VariableRefused(f"variable {name} of {purpose} {cause}", hint=hint)
         return value
 

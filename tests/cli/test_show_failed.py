@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from arena.cli.outcome import verdict_lines
 from arena.cli.showing import show_run
 from arena.evaluation import Evaluation, EvaluationRequest
 from engine.bundle.starter import starter_files
@@ -44,3 +45,11 @@ def test_models_of_a_job_are_asked_again_by_the_job(tmp_path: Path, capsys: pyte
     said = shown(tmp_path, capsys, own_providers=False)
     assert f"  again arena run nightly --ref {COMMIT} --wait\n" in said
     assert "arena eval" not in said
+
+
+def test_a_run_without_items_has_no_rate(tmp_path: Path) -> None:
+    """Nothing of nothing is no rate of 0 percent: a missing key says nothing about a model."""
+    summary = {"verdict": "error", "passRate": "0.0", "passedItems": "0", "totalItems": "0"}
+    status = {"phase": "Failed", "source": {"commit": COMMIT}, "result": {"summary": summary}}
+    first = next(verdict_lines({"metadata": {"name": "nightly-x", "namespace": "default"}, "status": status}, tmp_path))
+    assert first == f"error  nightly-x  commit {COMMIT[:12]}  no item was run"
