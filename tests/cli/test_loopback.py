@@ -18,4 +18,4 @@ from arena.cli import server
 )
 def test_an_address_that_others_reach(host: str, *, loopback: bool) -> None:
     """Only what stays on this machine needs no warning about the token."""
-    assert server._is_loopback(host) is loopback
+    assert server.is_loopback(host) is loopback
