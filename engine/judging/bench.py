@@ -22,7 +22,7 @@ from engine.checks.questions import (
     ToolQuestion,
 )
 from engine.checks.shown import shown
-from engine.errors import EngineError, JudgeFailed, ProviderError
+from engine.errors import EngineError, JudgeFailed
 from engine.items import Usage
 from engine.judging.briefs import Brief, make_brief, pointers, reminder
 from engine.judging.inference import Inference, label_outcome, likeness_outcome
@@ -40,11 +40,7 @@ if TYPE_CHECKING:
     from engine.tools.outside import Outside
 
 MAX_ATTEMPTS = 3
-"""How often a judge is asked one question: again when it gave no verdict, or was out for a moment."""
-
-BACKOFF_S = 0.5
-MAX_WAIT_S = 10.0
-"""A provider that asks for a longer wait is not waited for here: the item is tried again later."""
+"""How often a judge is asked one question: again when it gave no verdict. One that is out is the provider's to ask again, as a candidate's is."""
 
 
 class Ledger(Protocol):
@@ -155,11 +151,7 @@ class Bench:
         messages, fault, said = [Message("user", brief.user)], "", ""
         for attempt in range(1, MAX_ATTEMPTS + 1):
             request = Request(tuple(messages), system=brief.system, sampling=sampling, script=Script(turn=attempt), output_schema=SCHEMA)
-            try:
-                reply = await provider.complete(request)
-            except ProviderError as error:
-                await self._wait(error, attempt)
-                continue
+            reply = await provider.complete(request)
             ledger.charge(reply.usage, reply.cost_usd)
             try:
                 return read_verdict(reply.text, brief.shown)
@@ -167,13 +159,6 @@ class Bench:
                 fault, said = _fault(error, reply), reply.text
             messages += [Message("assistant", reply.text), Message("user", reminder(fault))]
         raise JudgeFailed(f"{fault}; its last reply was {shown(said)}")
-
-    async def _wait(self, error: ProviderError, attempt: int) -> None:
-        """Wait until a judge that was out may be asked again; raise `error` when it may not."""
-        wish = error.retry_after_s or 0.0
-        if not error.transient or attempt == MAX_ATTEMPTS or wish > MAX_WAIT_S:
-            raise error
-        await self._clock.sleep(max(wish, BACKOFF_S * 2 ** (attempt - 1)))
 
 
 def _nobody(what: str) -> Outcome:

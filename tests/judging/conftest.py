@@ -32,7 +32,7 @@ def arena(tmp_path: Path) -> Callable[..., Bundle]:
 def bench(tmp_path: Path) -> Callable[..., Bench]:
     """Return the bench of a bundle whose judges these speakers are."""
 
-    def build(clock: FakeClock | None = None, **speakers: Saying) -> Bench:
-        return Bench(write_arena(tmp_path, *speakers), Seats(**speakers), clock or FakeClock())
+    def build(**speakers: Saying) -> Bench:
+        return Bench(write_arena(tmp_path, *speakers), Seats(**speakers), FakeClock())
 
     return build

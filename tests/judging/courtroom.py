@@ -3,10 +3,9 @@
 `python -m tests.judging.courtroom` writes the golden files of what each judge sees anew.
 """
 
-import asyncio
 import json
 import tempfile
-from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -130,14 +129,6 @@ def labelled(check: str, params: dict[str, Any], evidence: Evidence) -> LabelQue
     question = prepare_check(check, params)(evidence)
     assert isinstance(question, LabelQuestion)
     return question
-
-
-async def hurried(clock: FakeClock, work: Coroutine[Any, Any, T]) -> T:
-    """Return what `work` gives, with every wait of it over at once on the clock, to half a second."""
-    task = asyncio.ensure_future(work)
-    while not task.done():
-        await clock.advance(0.5)
-    return task.result()
 
 
 def held(*said: Message, calls: Sequence[CallRecord] = (), system: str = "") -> Evidence:

@@ -14,8 +14,7 @@ from engine.judging.bench import MAX_ATTEMPTS, Bench
 from engine.judging.verdicts import SCHEMA
 from engine.providers.messages import Message
 from engine.providers.port import Reply
-from foundation.clock import FakeClock
-from tests.judging.courtroom import ATTACK, Costs, Saying, asked, held, hurried, verdict
+from tests.judging.courtroom import ATTACK, Costs, Saying, asked, held, verdict
 
 MakeBench = Callable[..., Bench]
 
@@ -74,29 +73,16 @@ async def test_a_reply_that_was_cut_off_says_so(bench: MakeBench, costs: Costs) 
         await bench(j=Saying(Reply('{"score": 0.', finish_reason="length"))).answer(asked("bias", {}, SAID), costs)
 
 
-async def test_a_judge_that_is_out_for_a_moment_is_asked_again(bench: MakeBench, costs: Costs) -> None:
-    """A transient failure is waited out, longer each time, and then the verdict counts."""
-    clock = FakeClock()
-    judge = Saying(BUSY, ProviderError("busy", kind="rate_limit", transient=True, retry_after_s=3), verdict(1))
-    outcome = await hurried(clock, bench(clock, j=judge).answer(asked("bias", {}, SAID), costs))
-    assert outcome.score == 1
-    assert 3.5 <= clock.monotonic() <= 4
-
-
 @pytest.mark.parametrize(
-    ("error", "calls"),
-    [
-        pytest.param(BUSY, MAX_ATTEMPTS, id="out for longer"),
-        pytest.param(ProviderError("no key", kind="authentication", transient=False), 1, id="out for good"),
-        pytest.param(ProviderError("busy", kind="rate_limit", transient=True, retry_after_s=60), 1, id="a longer wait than is worth it here"),
-    ],
+    "error",
+    [pytest.param(BUSY, id="out"), pytest.param(ProviderError("no key", kind="authentication", transient=False), id="out for good")],
 )
-async def test_an_outage_is_not_a_score(bench: MakeBench, costs: Costs, error: ProviderError, calls: int) -> None:
-    """A judge whose provider fails is an error of that provider's kind."""
-    judge, clock = Saying(error), FakeClock()
+async def test_an_outage_is_not_a_score(bench: MakeBench, costs: Costs, error: ProviderError) -> None:
+    """A judge whose provider fails is an error of that provider's kind; whether it is worth another request the provider has found out itself."""
+    judge = Saying(error)
     with pytest.raises(ProviderError, match=error.message):
-        await hurried(clock, bench(clock, j=judge).answer(asked("bias", {}, SAID), costs))
-    assert len(judge.requests) == calls
+        await bench(j=judge).answer(asked("bias", {}, SAID), costs)
+    assert len(judge.requests) == 1
 
 
 async def test_a_panel_keeps_its_votes(bench: MakeBench, costs: Costs) -> None:
@@ -115,21 +101,19 @@ async def test_a_panel_keeps_its_votes(bench: MakeBench, costs: Costs) -> None:
 
 async def test_a_panel_with_a_member_missing_has_no_score(bench: MakeBench, costs: Costs) -> None:
     """A panel never shrinks in silence: one judge that fails fails the check."""
-    clock = FakeClock()
-    court = bench(clock, a=Saying(verdict(1)), b=Saying(BUSY))
+    court = bench(a=Saying(verdict(1)), b=Saying(BUSY))
     with pytest.raises(ProviderError, match="busy"):
-        await hurried(clock, court.answer(asked("bias", {"judge": ["a", "b"]}, SAID), costs))
+        await court.answer(asked("bias", {"judge": ["a", "b"]}, SAID), costs)
 
 
 async def test_a_check_whose_judge_fails_is_an_error_of_the_check(bench: MakeBench) -> None:
     """The result of such a check has an error and no score, and its item may be tried again when the failure may pass."""
-    clock = FakeClock()
-    court = bench(clock, j=Saying(BUSY))
+    court = bench(j=Saying(BUSY))
     hearing = Hearing(lambda: court)
     check = CompiledCheck("bias", prepare_check("bias", {}), Bounds(0.5))
     question = check.begin(SAID, Scope.TURN, 0)
     assert not isinstance(question, CheckResult)
-    result = await hurried(clock, check.finish(question, hearing, Scope.TURN, 0))
+    result = await check.finish(question, hearing, Scope.TURN, 0)
     assert (result.passed, result.score, result.error, hearing.transient) == (False, None, "busy", True)
 
 
