@@ -4,6 +4,8 @@
 
 BIN := .venv/bin
 PYTHON ?= python3
+# Compiled modules are kept, whatever the shell says: the tests start hundreds of processes.
+unexport PYTHONDONTWRITEBYTECODE
 
 install: $(BIN)/arena
 

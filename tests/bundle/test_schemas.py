@@ -113,6 +113,7 @@ def manifests(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
             yield path, content
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bundle", sorted(path.name for path in CORPUS.iterdir()) if CORPUS.is_dir() else ["the corpus is not here"])
 def test_real_bundles_fit(bundle: str) -> None:
     """Every file of a bundle that loads has no fault."""

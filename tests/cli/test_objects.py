@@ -17,7 +17,7 @@ from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN
 from tests.e2e.bundles import bundle
 from tests.e2e.installation import ARENA, Namespace, until
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 MANIFESTS = f"""
 apiVersion: {ARENA_PROJECT.api_version}
 kind: ArenaProject
@@ -291,7 +291,6 @@ def look(screen: str) -> str:
     return shown.stdout
 
 
-@pytest.mark.slow
 def test_progress_on_a_terminal(namespace: Namespace, screen: str, tmp_path: Path) -> None:
     """`run --wait` on a terminal rewrites one line: bar, counts, failures, spend of the budget, time left; the verdict takes its place."""
     checkout = namespace.project()

@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.bundles import bundle
 from tests.e2e.installation import ARENA, Done, Namespace, clean_environment, descendants, run_command, serving
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 def start(state: Path, home: Path, *options: str, wrapper: Sequence[str] = ()) -> Done:
@@ -32,7 +32,6 @@ def assert_refused(done: Done, state: Path, *said: str) -> None:
     assert descendants(f"{state}/queue") == []
 
 
-@pytest.mark.slow
 def test_second_server_on_a_state_directory(tmp_path: Path) -> None:
     """A second server says that one runs, and where; the first goes on. The path here is too long for a socket: doctor finds the queue all the same."""
     state, home = tmp_path / ("long-name-" * 12) / "state", tmp_path / "home"
@@ -126,7 +125,6 @@ def test_disk_that_fills_up_while_starting(small_disk: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("small_disk", ["24m"], indirect=True)
-@pytest.mark.slow
 def test_disk_that_fills_up_under_a_server(small_disk: Path, tmp_path: Path) -> None:
     """While the disk is full, applies and pushes are refused in words and reads work; when there is room again, everything goes on."""
     with serving(small_disk / "state", tmp_path / "home") as server:

@@ -249,6 +249,7 @@ class TestCertificates:
         assert "does not speak HTTPS" in failure.message
 
 
+@pytest.mark.slow
 class TestTime:
     """Hosts that are silent, slow, or never come to an end."""
 
@@ -281,7 +282,6 @@ class TestTime:
         liar.behaviour = lambda request: [through(host, request)]
         await recovers(mirrored, upstream)
 
-    @pytest.mark.slow
     async def test_a_pack_without_end(self, mirrored: Mirrored, upstream: Upstream, host: HttpsHost, liar: MisbehavingHost) -> None:
         """A host that sends just fast enough meets the limit of the whole fetch."""
         upstream.commit(files={"a.bin": os.urandom(150_000)})

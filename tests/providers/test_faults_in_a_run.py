@@ -144,6 +144,7 @@ def check_totals(records: Sequence[Record], items: int) -> None:
     assert sum(record.cost_usd or 0.0 for record in records) == pytest.approx(items * (PROMPT * 0.001 + COMPLETION * 0.002) / 1000)
 
 
+@pytest.mark.slow
 async def test_a_provider_that_is_down_for_a_minute_costs_no_item(server: VendorServer, tmp_path: Path) -> None:
     """In the middle of a run of 1,000 items nobody is answered for a minute: every item still passes, and the pace comes back."""
     down: list[float] = []

@@ -128,7 +128,8 @@ async def test_a_stopped_run_is_left_when_the_begun_have_ended(scene: Scene) -> 
     release.set()
     left = await working
     state = await scene.queue.state(scene.run)
-    assert (left.reason, left.code, skipped, state.passed, state.drained) == (ExitReason.STOPPED, 0, 16, 4, True)
+    assert left.reason in {ExitReason.STOPPED, ExitReason.DRAINED}  # whichever it hears of first
+    assert (left.code, skipped, state.passed, state.drained) == (0, 16, 4, True)
 
 
 async def test_an_idle_worker_leaves_as_the_run_drains(scene: Scene) -> None:
