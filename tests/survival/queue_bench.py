@@ -242,13 +242,14 @@ class ServerBench:
         """Kill the server, cut its file, start it again."""
         os.kill(self._server.pid, signal.SIGKILL)
         self.run(self._until_dead())
-        least, size = self._moments[0].ended, self._file.stat().st_size
-        cut = least + int(kept * max(0, size - least))
+        size = self._file.stat().st_size
+        least = min(self._moments[0].ended, size)  # the server may have died before it wrote what was of the run before
+        cut = least + int(kept * (size - least))
         for moment in self._moments:
             if moment.began < cut < moment.ended and not moment.in_one_step:
                 cut = moment.began
         os.truncate(self._file, cut)
-        self._moments = [moment for moment in self._moments if moment.ended <= cut]
+        self._moments = [moment for moment in self._moments if moment.ended <= cut] or self._moments[:1]
         self.run(self._server.start())
         self._base = self._measure_base()
         self.run(self._reach())
