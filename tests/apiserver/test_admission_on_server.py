@@ -74,16 +74,6 @@ def test_a_refusal_is_bounded(control_plane: ControlPlane) -> None:
 
 
 @pytest.mark.usefixtures("webhook")
-def test_warnings_pass_the_api_server_whole(control_plane: ControlPlane) -> None:
-    """Warnings about more fields than an API server passes on are cut by us, so that the last one says how many there are."""
-    entries = [{"agentRef": {"name": f"a{number}"}} for number in range(120)]
-    said = say(control_plane, "POST", jobs_path(), a_job(providers={"default": entries}))
-    assert said.code == 201, said.message
-    assert "more warnings" in said.warnings[-1]
-    assert 30 < len(said.warnings) < 120
-
-
-@pytest.mark.usefixtures("webhook")
 async def test_the_largest_spec_is_compared(cluster: KubeCluster) -> None:
     """A spec of half a megabyte is within what conditions of a webhook may cost, on update too."""
     providers = {"default": [{"providerRef": {"name": f"{number:0>200}"}} for number in range(250)]}
