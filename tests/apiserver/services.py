@@ -39,6 +39,7 @@ class Services:
         self._plane = plane
         self._backends = backends
         self._ports: dict[tuple[str, str, int], asyncio.Server] = {}
+        self._opening = asyncio.Lock()
         self._led: set[asyncio.Task[None]] = set()
 
     @contextlib.asynccontextmanager
@@ -75,13 +76,14 @@ class Services:
     async def port(self, namespace: str, name: str, port: int) -> int:
         """Return the port of this machine that leads to a Service's port. The Service need not exist yet."""
         key = (namespace, name, port)
-        if key not in self._ports:
 
-            async def lead(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-                service = await self._service(lambda obj: (obj["metadata"]["namespace"], obj["metadata"]["name"]) == (namespace, name))
-                await self._lead(service, port, reader, writer)
+        async def lead(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            service = await self._service(lambda obj: (obj["metadata"]["namespace"], obj["metadata"]["name"]) == (namespace, name))
+            await self._lead(service, port, reader, writer)
 
-            self._ports[key] = await asyncio.start_server(self._taker(lead), "127.0.0.1", 0)
+        async with self._opening:  # two pods may ask for one Service at once
+            if key not in self._ports:
+                self._ports[key] = await asyncio.start_server(self._taker(lead), "127.0.0.1", 0)
         number: int = self._ports[key].sockets[0].getsockname()[1]
         return number
 
