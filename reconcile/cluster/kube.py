@@ -74,10 +74,9 @@ class KubeCluster:
         except Gone:  # the moment of the first page is forgotten already: as client-go does, read all at once
             return _joined([*(await self._page(request)).listings()])
 
-    async def pages(self, kind: ResourceKind, namespace: str | None = None) -> AsyncGenerator[Listing, None]:
+    def pages(self, kind: ResourceKind, namespace: str | None = None) -> AsyncGenerator[Listing, None]:
         """Yield all objects, page by page (see `Cluster.pages`)."""
-        async for page in self._pages(Request("GET", collection_path(kind, namespace), About("list", kind, namespace))):
-            yield page
+        return self._pages(Request("GET", collection_path(kind, namespace), About("list", kind, namespace)))
 
     async def create(self, obj: Object, *, dry_run: bool = False) -> Object:
         """Store a new object (see `Cluster.create`)."""

@@ -171,6 +171,17 @@ async def test_the_next_page_is_asked_for_ahead() -> None:
     assert [request.query.get("continue") for request in server.requests] == [None, "b"]
 
 
+async def test_who_lists_no_further_asks_no_further() -> None:
+    """A listing that is closed before its end leaves no request for its next page under way."""
+    async with scripted(page("ab", "7", "b")) as server:
+        cluster = client(server, HastyClock())
+        async with aclosing(cluster.pages(CONFIG_MAP, "ns")) as pages:
+            await anext(pages)
+        left = [task for task in asyncio.all_tasks() if "._page(" in repr(task) or "KubeCluster._page" in repr(task)]
+        await cluster.close()
+    assert left == []
+
+
 async def test_a_list_whose_moment_is_forgotten() -> None:
     """Where the server forgot the first page before the last, everything is read at once."""
     async with scripted(page("a", "7", "more"), Reply(410, {"kind": "Status", "code": 410, "message": "expired"}), page("ab", "9")) as server:
