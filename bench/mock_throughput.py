@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.peers.installing import obtainable
-from bench.peers.measure import CommandFailed, Measured, measure
-from bench.peers.runners import OUTPUT, Runner, arena, inspect_ai, promptfoo
+from bench.peers.measure import CommandFailed, Measured
+from bench.peers.runners import Runner, arena, inspect_ai, promptfoo, run_once
 from bench.queue_runs import QueueRuns, QueueScores
 
 OUT = Path(__file__).parent / "out"
@@ -45,20 +45,6 @@ class Score:
 def median_of(runs: Sequence[Measured], value: Callable[[Measured], float]) -> float:
     """Return the median of `value` over `runs`."""
     return statistics.median(value(run) for run in runs)
-
-
-def run_once(runner: Runner, items: int) -> Measured:
-    """Measure one evaluation of `items` items in a directory of its own.
-
-    Raises:
-        CommandFailed: it failed, or did not do all of the work.
-    """
-    with tempfile.TemporaryDirectory(prefix="arena-bench-") as name:
-        directory = Path(name)
-        measured = measure(runner.command(directory, items), directory / OUTPUT)
-        if (passed := runner.passed(directory)) != items:
-            raise CommandFailed(f"cannot measure {runner.name}: {passed} of {items} items passed")
-        return measured
 
 
 def scores(runners: Sequence[Runner], items: int, repeat: int, beside: Callable[[], object]) -> list[Score]:

@@ -11,15 +11,14 @@ request. Peers install themselves into bench/out/; one that cannot be had is nam
 import argparse
 import shlex
 import sys
-import tempfile
 from pathlib import Path
 
 from bench.model_clients import Figures, run
 from bench.model_server import serving
 from bench.peers import remote_runners
 from bench.peers.installing import Unavailable
-from bench.peers.measure import CommandFailed, Measured, measure
-from bench.peers.runners import OUTPUT, Runner
+from bench.peers.measure import CommandFailed
+from bench.peers.runners import Runner, run_once
 
 OUT = Path(__file__).parent / "out"
 LATENCY_S = 0.2
@@ -57,23 +56,9 @@ def layer_meets(port: int, repeat: int) -> bool:
     return met
 
 
-def once(runner: Runner, items: int) -> Measured:
-    """Measure one evaluation.
-
-    Raises:
-        CommandFailed: it failed, or did not do all of the work.
-    """
-    with tempfile.TemporaryDirectory(prefix="arena-bench-") as name:
-        directory = Path(name)
-        measured = measure(runner.command(directory, items), directory / OUTPUT)
-        if (passed := runner.passed(directory)) != items:
-            raise CommandFailed(f"cannot measure {runner.name}: {passed} of {items} items passed")
-        return measured
-
-
 def share_of_ideal(runner: Runner, items: int, in_flight: int) -> float:
     """Measure a runner's items, net of its start-up, print them, and return their share of the ideal rate."""
-    one, many = once(runner, 1), once(runner, items)
+    one, many = run_once(runner, 1), run_once(runner, items)
     start_s = max(one.wall_s - LATENCY_S, 0.0)
     rate = items / max(many.wall_s - start_s, 1e-9)
     cpu_ms = 1000 * (many.cpu_s - one.cpu_s) / (items - 1)

@@ -6,13 +6,14 @@ Each holds the same work: one turn a sample, one check of the turn and one of th
 import json
 import re
 import shutil
+import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.peers.installing import Unavailable, environment_with, install
-from bench.peers.measure import Command
+from bench.peers.measure import Command, CommandFailed, Measured, measure
 
 TRIALS_A_SCENARIO = 100
 CONCURRENCY = 50
@@ -202,3 +203,17 @@ def promptfoo_passed(directory: Path) -> int:
     """Return how many tests promptfoo says passed."""
     found = re.search(r"([\d,]+) passed", (directory / OUTPUT).read_text())
     return int(found[1].replace(",", "")) if found else 0
+
+
+def run_once(runner: Runner, items: int) -> Measured:
+    """Measure one evaluation of `items` items in a directory of its own.
+
+    Raises:
+        CommandFailed: it failed, or did not do all of the work.
+    """
+    with tempfile.TemporaryDirectory(prefix="arena-bench-") as name:
+        directory = Path(name)
+        measured = measure(runner.command(directory, items), directory / OUTPUT)
+        if (passed := runner.passed(directory)) != items:
+            raise CommandFailed(f"cannot measure {runner.name}: {passed} of {items} items passed")
+        return measured
