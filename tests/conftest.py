@@ -6,6 +6,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.apiserver.control_plane import ControlPlane
 from tests.apiserver.server_fixture import serving as serving_kubernetes
@@ -14,6 +15,10 @@ from tests.e2e.installation import Namespace, Server, serving
 # A shell that starts us in the background (`make test &`) has us ignore ctrl-c, and so would the programs that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# On a clean clone Hypothesis makes its table of characters within the first example of whichever test comes first: seconds that say nothing of the test.
+settings.register_profile("arena", suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("arena")
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.checks import prepare_check, validate_check
@@ -136,7 +136,7 @@ def test_every_check_has_an_example() -> None:
 
 
 @given(conversations())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None)
 def test_every_check_answers_every_conversation(evidence: Evidence) -> None:
     """A score is 0 to 1 or none, an explanation can be read on any screen, and asking twice gives the same."""
     for check, evaluate in PREPARED.items():
@@ -149,7 +149,7 @@ def test_every_check_answers_every_conversation(evidence: Evidence) -> None:
 
 
 @given(conversations())
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, deadline=None)
 def test_the_last_turn_holds_nothing_that_the_conversation_does_not(evidence: Evidence) -> None:
     """`scope: turn` only takes away: its calls and replies are among those of the whole, in their order."""
     last = of_last_turn(evidence)
