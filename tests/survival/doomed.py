@@ -69,7 +69,11 @@ class Doomed:
             temporary.rename(self._order)
 
     def _look(self) -> None:
-        """Note a death, arm the next, and start the server again if it was the one that died."""
+        """Note a death, arm the next, and start the server again if it was the one that died.
+
+        Whether it has died is looked at first: one that dies between the two looks would be started again before the next crash point is armed.
+        """
+        died = self.server.process.poll() is not None
         try:
             self.deaths.append(self._met.read_text(encoding="ascii").split()[0])
         except (OSError, IndexError):
@@ -77,7 +81,7 @@ class Doomed:
         else:
             self._met.unlink()
             self._arm_next()
-        if self.server.process.poll() is not None:
+        if died:
             self.server.stop()
             self.server = self._start()
 
