@@ -2,7 +2,7 @@
 
     python -m bench.model_clients ours|bare PORT IN_FLIGHT REQUESTS [--stream]
 
-Prints a JSON object: requests a second from the first to the last, CPU milliseconds a request (user and system), and for each streaming call of ours the
+Prints a JSON object: requests a second from the first to the last, CPU milliseconds a request (user and system), and for each streaming call the
 error of the time to first token against the server's own clock, in milliseconds. A first round of requests opens the connections and is not measured.
 """
 
@@ -101,8 +101,7 @@ async def _ours(port: int, in_flight: int, requests: int, *, stream: bool) -> Fi
             last = chunk.reply
         if last is None or last.usage is None or last.ttft_ms is None:
             raise ValueError("the stream has no end, no usage or no first token")
-        received_ns, first_ns = map(int, str(last.meta["model"]).split("-"))
-        errors.append(last.ttft_ms - (first_ns - received_ns) / 1e6)
+        errors.append(last.ttft_ms - _server_ttft_ms(last.meta["model"]))
 
     try:
         return await _measure(listen if stream else ask, in_flight, requests, errors, stream=stream)
@@ -125,16 +124,28 @@ async def _bare(port: int, in_flight: int, requests: int, *, stream: bool) -> Fi
             async with session.post(url, json=body, headers=headers) as response:
                 check((await response.json())["choices"][0]["message"]["content"])
 
+        errors: list[float] = []
+
         async def listen() -> None:
-            text = ""
+            text, began = "", time.monotonic()
             async with session.post(url, json=body, headers=headers) as response:
                 async for line in response.content:
-                    if line.startswith(b"data: {"):
-                        for choice in json.loads(line[6:])["choices"]:
-                            text += choice["delta"].get("content", "")
+                    if not line.startswith(b"data: {"):
+                        continue
+                    event = json.loads(line[6:])
+                    if not text:
+                        errors.append(1000 * (time.monotonic() - began) - _server_ttft_ms(event["model"]))
+                    for choice in event["choices"]:
+                        text += choice["delta"].get("content", "")
             check(text)
 
-        return await _measure(listen if stream else ask, in_flight, requests, [], stream=stream)
+        return await _measure(listen if stream else ask, in_flight, requests, errors, stream=stream)
+
+
+def _server_ttft_ms(times: object) -> float:
+    """Return what the server saw, from the model's name of its stream."""
+    received_ns, first_ns = map(int, str(times).split("-"))
+    return (first_ns - received_ns) / 1e6
 
 
 def main() -> int:

@@ -4,7 +4,7 @@
 
 Prints its port, and serves until its stdin ends. A request is answered `latency_ms` after its last byte; one that asks for a stream by `chunks` chunks, a
 write each, `gap_ms` apart (0: as fast as this process writes). A stream's `model` says by this server's clock (CLOCK_MONOTONIC, one for all processes of a machine) when the
-request was whole and when the first text was written, in nanoseconds: `R-W`.
+request was whole and when the first text was written, in nanoseconds: `R-W`, 20 digits each.
 """
 
 import argparse
@@ -47,6 +47,7 @@ class _Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by inheritance
 
     def data_received(self, data: bytes) -> None:
+        came_ns = time.monotonic_ns()
         self._buffer += data
         end = self._buffer.find(b"\r\n\r\n")
         if end < 0:
@@ -58,7 +59,7 @@ class _Connection(asyncio.Protocol):
             return
         body, self._buffer = self._buffer[end + 4 : end + 4 + length], self._buffer[end + 4 + length :]
         streams = b'"stream":true' in body or b'"stream": true' in body
-        self._loop.call_later(self._behaviour.latency_s, self._stream if streams else self._answer, time.monotonic_ns())
+        self._loop.call_later(self._behaviour.latency_s, self._stream if streams else self._answer, came_ns)
 
     def _answer(self, _: int) -> None:
         self._transport.write(_WHOLE)
@@ -66,8 +67,7 @@ class _Connection(asyncio.Protocol):
     def _stream(self, received_ns: int) -> None:
         if self._transport.is_closing():
             return
-        times = f"{received_ns}-{time.monotonic_ns()}"
-        self._transport.write(_STREAM_HEAD + _piece({**_HEAD, "model": times}, {"role": "assistant", "content": "the "}))
+        self._transport.write(_FIRST.replace(_TIMES, b"%020d-%020d" % (received_ns, time.monotonic_ns())))
         self._next(1)
 
     def _next(self, sent: int) -> None:
@@ -105,6 +105,8 @@ _BODY = json.dumps(
 ).encode()
 _WHOLE = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + str(len(_BODY)).encode() + b"\r\n\r\n" + _BODY
 _STREAM_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+_TIMES = b"0" * 20 + b"-" + b"0" * 20
+_FIRST = _STREAM_HEAD + _piece({**_HEAD, "model": _TIMES.decode()}, {"role": "assistant", "content": "the "})
 _TEXT = _piece(_HEAD, {"content": "answer "})
 _COUNTED = json.dumps({**_HEAD, "object": "chat.completion.chunk", "choices": [], "usage": _USAGE}).encode()
 _END = _piece(_HEAD, {}, "stop") + _framed(b"data: " + _COUNTED + b"\n\n") + _framed(b"data: [DONE]\n\n") + b"0\r\n\r\n"

@@ -35,6 +35,17 @@ def percentile(values: Sequence[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
+def quietest(client: str, port: int, calls: int, repeat: int) -> list[float]:
+    """Return the errors of the pass that neighbours on this machine disturbed least."""
+    passes = [run(client, port, IN_FLIGHT, calls, stream=True).ttft_errors_ms for _ in range(repeat)]
+    return min(passes, key=lambda errors: percentile(errors, 0.99))
+
+
+def shown(errors: Sequence[float]) -> str:
+    """Return errors in short."""
+    return ", ".join(f"{name} {percentile(errors, share):.3f}" for name, share in (("p50", 0.5), ("p99", 0.99), ("max", 1.0)))
+
+
 def main() -> int:
     """Measure; return 0 when both bars are met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -50,12 +61,10 @@ def main() -> int:
         bare, ours = (run(client, port, IN_FLIGHT, options.calls // 4, stream=True) for client in ("bare", "ours"))
     print(f"{CHUNKS} chunks {APART_MS:g} ms apart: {ours.cpu_ms:.2f} ms CPU a call (bare aiohttp {bare.cpu_ms:.2f} ms), no bar", flush=True)
     with serving(latency_ms=LATENCY_MS, chunks=SPOKEN_CHUNKS, gap_ms=SPOKEN_GAP_MS) as port:
-        passes = [run("ours", port, IN_FLIGHT, 2 * options.calls, stream=True) for _ in range(options.repeat)]
-    quiet = min(passes, key=lambda figures: percentile(figures.ttft_errors_ms, 0.99))
-    errors = quiet.ttft_errors_ms
-    error_met = percentile(errors, 0.99) <= ERROR_BAR_MS
-    shown = ", ".join(f"{name} {percentile(errors, share):.3f}" for name, share in (("p50", 0.5), ("p99", 0.99), ("max", 1.0)))
-    print(f"time to first token, error of {len(errors)} calls in ms: {shown}, bar p99 {ERROR_BAR_MS:g} ms: {'ok' if error_met else 'MISS'}")
+        bare_ms, ours_ms = (quietest(client, port, 2 * options.calls, options.repeat) for client in ("bare", "ours"))
+    error_met = percentile(ours_ms, 0.99) <= ERROR_BAR_MS
+    print(f"time to first token, error of {len(ours_ms)} calls in ms: {shown(ours_ms)} (bare aiohttp: {shown(bare_ms)})", end="")
+    print(f", bar p99 {ERROR_BAR_MS:g} ms: {'ok' if error_met else 'MISS'}")
     return 0 if cpu_met and error_met else 1
 
 

@@ -102,15 +102,14 @@ class _Sent:
 
 @dataclass(slots=True)
 class _Heard:
-    """One attempt so far: what proved who asks, when its request went out, its first text came and its last event.
+    """One attempt so far: what proved who asks, and how many seconds after its request the first text came, and the last event.
 
     `opened` says that a stream has begun; `raw` is what came of it, where that is kept.
     """
 
     proof: Mapping[str, str] | None = None
-    began: float = 0.0
-    last: float = 0.0
-    first: float | None = None
+    last_s: float = 0.0
+    first_s: float | None = None
     opened: bool = False
     raw: list[str] = field(default_factory=list)
     reply: Reply | None = None
@@ -169,7 +168,7 @@ class RemoteProvider:
             except ProviderError as error:
                 hidden = _hiding(error, heard.proof)
                 broken += heard.opened
-                if heard.first is not None or (heard.opened and broken == self._manner.stream_attempts):
+                if heard.first_s is not None or (heard.opened and broken == self._manner.stream_attempts):
                     raise hidden from None
                 await tries.pause(hidden, latency_s=turn.held_s)
             else:
@@ -197,19 +196,18 @@ class RemoteProvider:
         return nullcontext() if self._streams is None else self._streams.turn()
 
     async def _sign(self, sent: _Sent, heard: _Heard) -> Mapping[str, str]:
-        """Return the headers of an attempt, and begin to measure it."""
+        """Return the headers of an attempt."""
         proof = heard.proof = await self._service.signer.headers("POST", sent.address, sent.body)
         headers = CIMultiDict(sent.headers)
         headers.update(proof)
-        heard.began = heard.last = self._clock.monotonic()
         return headers
 
     async def _ask(self, sent: _Sent, heard: _Heard) -> Reply:
         answer = await self._pool.post(sent.url, await self._sign(sent, heard), sent.body, self._manner.timeouts)
-        heard.last = self._clock.monotonic()
         return self._whole(answer, heard)
 
     def _whole(self, answer: Answer, heard: _Heard) -> Reply:
+        heard.last_s = answer.took_s
         if not _is_good(answer.status):
             raise self._refusal(answer, heard)
         try:
@@ -224,7 +222,6 @@ class RemoteProvider:
         async with await self._pool.open(sent.url, await self._sign(sent, heard), sent.body, self._manner.timeouts) as stream:
             if not _is_good(stream.status) or stream.headers.get("content-type", "").startswith("application/json"):
                 answer = await stream.answer()
-                heard.last = self._clock.monotonic()
                 heard.reply = self._whole(answer, heard)
                 return
             heard.opened = True
@@ -233,16 +230,16 @@ class RemoteProvider:
                 if not (events := framing.feed(data)):
                     continue
                 stream.alive()
-                before = heard.last
-                if text := self._take(events, listening, heard):
+                before_s = heard.last_s
+                if text := self._take(events, listening, heard, stream.took_s):
                     yield text
                 if listening.is_done:
                     await stream.drain()
                     break
-                if heard.first is not None and heard.last - before < GATHER_S / 2:
+                if heard.first_s is not None and heard.last_s - before_s < GATHER_S / 2:
                     await stream.gather()
             else:
-                if stream.failure is None and (events := framing.end()) and (text := self._take(events, listening, heard)):
+                if stream.failure is None and (events := framing.end()) and (text := self._take(events, listening, heard, stream.took_s)):
                     yield text
             try:
                 reply = listening.finish()  # however the stream ended, if the protocol had said all there is
@@ -250,9 +247,9 @@ class RemoteProvider:
                 raise stream.failure or error from None
             heard.reply = self._complete(reply, heard, heard.raw)
 
-    def _take(self, events: list[Event], listening: Listening, heard: _Heard) -> str:
+    def _take(self, events: list[Event], listening: Listening, heard: _Heard, came_s: float) -> str:
         """Return the text that events add, and note when they came."""
-        heard.last = self._clock.monotonic()
+        heard.last_s = came_s
         text = ""
         for event in events:
             if self._manner.keep_raw:
@@ -260,8 +257,8 @@ class RemoteProvider:
             text += listening.take(event)
             if listening.is_done:
                 break
-        if text and heard.first is None:
-            heard.first = heard.last
+        if text and heard.first_s is None:
+            heard.first_s = came_s
         return text
 
     def _refusal(self, answer: Answer, heard: _Heard) -> ProviderError:
@@ -284,8 +281,8 @@ class RemoteProvider:
         price, usage, cost = self._account.price, reply.usage, reply.cost_usd
         if cost is None and price is not None and usage is not None:
             cost = price.cost_usd(usage, cache_write_tokens=meta.get("cacheWriteTokens", 0))
-        first_ms = None if heard.first is None else (heard.first - heard.began) * 1000
-        return replace(reply, latency_ms=(heard.last - heard.began) * 1000, ttft_ms=first_ms, cost_usd=cost, meta=meta)
+        first_ms = None if heard.first_s is None else heard.first_s * 1000
+        return replace(reply, latency_ms=heard.last_s * 1000, ttft_ms=first_ms, cost_usd=cost, meta=meta)
 
 
 def _answered(reply: Reply, tries: Tries) -> Reply:

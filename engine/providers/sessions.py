@@ -5,19 +5,18 @@ Owns the resolver that checks, and which addresses a job's own endpoints may hav
 
 import asyncio
 import socket
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
-from aiohttp.payload import BytesPayload
 
+from engine.providers.timed import TimedRequest, TimedResponse
 from foundation.addresses import Address, AddressPolicy, Refusal, resolve
 
 if TYPE_CHECKING:
-    from aiohttp.abc import AbstractStreamWriter, ResolveResult
-    from aiohttp.connector import Connection
+    from aiohttp.abc import ResolveResult
 
 Find = Callable[[str, int], Sequence[Address]]
 
@@ -26,7 +25,6 @@ KEEP_ALIVE_S: Final = 15.0
 DNS_CACHE_S: Final = 30
 _MAX_RESOLVERS: Final = 8
 _READ_BYTES: Final = 1 << 18
-_MOST_AT_ONCE: Final = 1 << 15
 
 OWN_ADDRESSES: Final = AddressPolicy(allows_private=True)
 """For endpoints that the people of an installation wrote themselves, such as those of a job's providers and agents: everything but metadata services,
@@ -56,7 +54,8 @@ def open_session(
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
         headers={"Accept-Encoding": "identity", "User-Agent": "arena"},
         read_bufsize=_READ_BYTES,
-        request_class=_AtOnce,
+        request_class=TimedRequest,
+        response_class=TimedResponse,
         middlewares=middlewares,
     )
 
@@ -76,31 +75,6 @@ class AddressRefused(OSError):
         super().__init__(cause)
         self.cause = cause
         self.network = network
-
-
-class _AtOnce(aiohttp.ClientRequest):
-    """A request that is on its way when the step ends that makes it, if its body is bytes and few.
-
-    aiohttp leaves the body to a task (up to Python 3.11), and uvloop what is written to the end of its round. With many conversations in one process
-    either is after everything that all the others have to do meanwhile: hundreds of them would work in step, and wait in step.
-    """
-
-    def write_bytes(self, writer: "AbstractStreamWriter", conn: "Connection", content_length: int | None = None) -> Coroutine[Any, Any, None]:
-        """Write the body, or return what writes it."""
-        writing = super().write_bytes(writer, conn, content_length)
-        body = self.body
-        if not isinstance(body, BytesPayload) or (body.size or 0) > _MOST_AT_ONCE or conn.transport is None:
-            return writing
-        conn.transport.set_write_buffer_limits(high=0)
-        try:
-            writing.send(None)
-        except StopIteration:
-            return _nothing()
-        raise RuntimeError("cannot send a request: a small body waits")
-
-
-async def _nothing() -> None:
-    """Do what is left of what has been done."""
 
 
 class _Checked(AbstractResolver):

@@ -9,7 +9,7 @@ import errno
 from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Final, Self
+from typing import Final, Self, cast
 
 import aiohttp
 from aiohttp import payload
@@ -18,6 +18,7 @@ from yarl import URL
 from engine.errors import ProviderError
 from engine.providers.deadline import Deadline
 from engine.providers.sessions import KEEP_ALIVE_S, AddressRefused, Find, open_session, refused_host
+from engine.providers.timed import TimedResponse
 from foundation.addresses import AddressPolicy, resolve
 
 MAX_BODY_BYTES: Final = 64 << 20
@@ -54,11 +55,12 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer, read whole. Names of headers have no case."""
+    """An answer, read whole, whose last bytes came `took_s` seconds after its request went out. Names of headers have no case."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
+    took_s: float
 
 
 class Transport:
@@ -102,7 +104,7 @@ class Pool:
         deadline = self._begin(url, timeouts)
         try:
             with deadline:
-                response = await self._opened().post(url, headers=headers, data=_payload(body), allow_redirects=False)
+                response = await self._post(url, headers, body)
                 try:
                     content = await _body(response, self._max_body_bytes)
                 finally:
@@ -111,7 +113,7 @@ class Pool:
             raise _failure(url, error) from None
         finally:
             deadline.end()
-        return Answer(response.status, response.headers, content)
+        return Answer(response.status, response.headers, content, response.times.took_s)
 
     async def open(self, url: URL, headers: Mapping[str, str], body: bytes, timeouts: Timeouts) -> "Stream":
         """Send `body` and return the answer as soon as its headers are there, whatever its status; who asked must close it.
@@ -122,7 +124,7 @@ class Pool:
         deadline = self._begin(url, timeouts)
         try:
             with deadline:
-                response = await self._opened().post(url, headers=headers, data=_payload(body), allow_redirects=False)
+                response = await self._post(url, headers, body)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             deadline.end()
             raise _failure(url, error) from None
@@ -130,6 +132,9 @@ class Pool:
             deadline.end()
             raise
         return Stream(response, deadline, timeouts.idle_s, self._max_body_bytes)
+
+    async def _post(self, url: URL, headers: Mapping[str, str], body: bytes) -> TimedResponse:
+        return cast("TimedResponse", await self._opened().post(url, headers=headers, data=_payload(body), allow_redirects=False))
 
     def _begin(self, url: URL, timeouts: Timeouts) -> Deadline:
         if url.host not in self._checked:
@@ -164,7 +169,7 @@ class Stream:
 
     __slots__ = ("_deadline", "_gathered", "_idle_s", "_left_bytes", "_response", "failure", "headers", "status")
 
-    def __init__(self, response: aiohttp.ClientResponse, deadline: Deadline, idle_s: float, max_body_bytes: int) -> None:
+    def __init__(self, response: TimedResponse, deadline: Deadline, idle_s: float, max_body_bytes: int) -> None:
         self._response = response
         self._deadline = deadline
         self._idle_s = idle_s
@@ -173,6 +178,11 @@ class Stream:
         self.status = response.status
         self.failure: ProviderError | None = None
         self.headers: Mapping[str, str] = response.headers
+
+    @property
+    def took_s(self) -> float:
+        """Return the seconds from the request to the last bytes that have come."""
+        return self._response.times.took_s
 
     async def answer(self) -> Answer:
         """Read the body whole, within the request's time.
@@ -185,7 +195,7 @@ class Stream:
                 content = await _body(self._response, self._left_bytes)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _failure(self._response.url, error) from None
-        return Answer(self.status, self.headers, content)
+        return Answer(self.status, self.headers, content, self.took_s)
 
     async def read(self) -> bytes:
         """Return the next bytes of the body, b"" at its end, or where it broke off or the deadline passed that `alive` moves: `failure` says which."""

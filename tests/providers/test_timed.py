@@ -1,0 +1,106 @@
+"""Requests that go out at once, and whose times are the wire's, whatever else the process has to do."""
+
+import asyncio
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+import trustme
+import uvloop
+
+from engine.providers.timed import TimedRequest, TimedResponse, Times
+
+BUSY_S = 0.4
+LATE_S = 0.2
+"""What is done at once is done long before; what waits for the busy process is done after."""
+
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
+
+@contextmanager
+def received(context: ssl.SSLContext | None, *, requests: int) -> Iterator[tuple[int, Future[float]]]:
+    """Answer so many requests of one connection, in a thread; yields the port, and when the last request came."""
+    came: Future[float] = Future()
+
+    def serve() -> None:
+        accepted, _ = listener.accept()
+        with accepted if context is None else context.wrap_socket(accepted, server_side=True) as connection:
+            for _ in range(requests):
+                connection.recv(1 << 16)
+                at = time.monotonic()
+                connection.sendall(ANSWER)
+            came.set_result(at)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield listener.getsockname()[1], came
+        thread.join(20)
+
+
+async def post(session: aiohttp.ClientSession, url: str, busy_s: float = 0.0) -> Times:
+    """Post a few bytes, and be busy with the answer for so long."""
+    async with session.post(url, data=b"{}") as response:
+        await response.read()
+        time.sleep(busy_s)  # noqa: ASYNC251 - a process that has much to do
+    assert isinstance(response, TimedResponse)
+    return response.times
+
+
+def session(trust: ssl.SSLContext | None = None) -> aiohttp.ClientSession:
+    """Return a session of such requests."""
+    connector = aiohttp.TCPConnector(ssl=trust or True)
+    return aiohttp.ClientSession(connector=connector, request_class=TimedRequest, response_class=TimedResponse)
+
+
+async def while_busy(*requests: Coroutine[Any, Any, Times]) -> list[Times]:
+    """Return what comes of requests that are made while the process has other work ready, which keeps it."""
+
+    async def work() -> None:
+        time.sleep(BUSY_S)  # noqa: ASYNC251 - a process that has much to do
+
+    asked = [asyncio.create_task(request) for request in requests]
+    await asyncio.create_task(work())
+    return await asyncio.gather(*asked)
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_request_waits_for_nobody(scheme: str) -> None:
+    """What is ready to run after the step that makes a request does not hold it up, and its sending is the time of its sending."""
+    authority = trustme.CA()
+    serving, trust = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
+    authority.issue_cert("127.0.0.1").configure_cert(serving)
+    authority.configure_trust(trust)
+
+    async def ask(port: int) -> Times:
+        url = f"{scheme}://127.0.0.1:{port}/"
+        async with session(trust) as client:
+            await post(client, url)  # the connection is there after it
+            (times,) = await while_busy(post(client, url))
+            return times
+
+    with received(serving if scheme == "https" else None, requests=2) as (port, came):
+        times = uvloop.run(ask(port))
+    assert abs(came.result(20) - times.sent) < LATE_S
+
+
+def test_an_answer_came_when_its_bytes_did() -> None:
+    """Answers that came together took equally long, although the process is busy with each in turn when it has read them."""
+
+    async def ask(ports: list[int]) -> list[Times]:
+        urls = [f"http://127.0.0.1:{port}/" for port in ports]
+        async with session() as client:
+            for url in urls:
+                await post(client, url)
+            return await while_busy(*(post(client, url, BUSY_S) for url in urls))
+
+    with received(None, requests=2) as (one, _), received(None, requests=2) as (other, _):
+        first, second = uvloop.run(ask([one, other]))
+    assert abs(first.took_s - second.took_s) < LATE_S
