@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from engine.worker_settings import CREDENTIAL
 from reconcile.kinds.provider import secret_keys
+from reconcile.kinds.provider_checks import provider_problems
 
 _NOT_THEIRS: Final = re.compile(r"ARENA_.*|REDIS_URL|KUBERNETES_.*")
 _DECIMALS: Final = frozenset({"temperature", "top_p", "input_cost_per_1k", "output_cost_per_1k", "cached_cost_per_1k"})
@@ -91,6 +92,8 @@ def provider_spec(name: str, given: Mapping[str, Any], number: int) -> ProviderS
     kind = left.pop("type", None)
     if not isinstance(kind, str) or not kind:
         raise ProviderUnreadable("spec.type is not set")
+    if problem := next(iter(provider_problems(given)), None):
+        raise ProviderUnreadable(str(problem))
     spec: dict[str, Any] = {"type": kind}
     for source, target in (_OF_A_MOCK if kind == "mock" else _WORDS).items():
         value = _take(left, source.split("."))

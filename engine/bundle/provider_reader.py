@@ -3,7 +3,6 @@
 Owns its table. Credentials never leave this module as values: a key written into the bundle is dropped from what a plan carries, with a warning.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -40,6 +39,7 @@ from engine.bundle.provider_options import OF_LIVE_AUDIO, OPTIONS
 from engine.bundle.resources import find_resource
 from engine.bundle.yamltree import Document, entries, to_json
 from engine.errors import BundleInvalid
+from engine.providers.headers import header_fault, is_credential
 
 PROVIDER_TYPES = ("mock", "openai", "claude", "gemini", "ollama", "vllm", "imagen", "replay", "voyageai", "cartesia", "elevenlabs", "huggingface")
 ROLES = ("llm", "tts", "stt", "embedding", "image", "video", "inference")
@@ -56,11 +56,6 @@ _OF_A_MOCK = frozenset(
     ("id", "type", "model", "role", "capabilities", "additional_config", "headers", "rate_limit", "pricing_correct_at", "include_raw_output")
 )
 """Keys that a mock reads, or of which is said elsewhere that they have no effect."""
-
-_OF_CONNECTION = frozenset(
-    ("host", "content-length", "content-type", "transfer-encoding", "connection", "accept-encoding", "expect", "te", "upgrade")
-)
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 _OTHER_NAMES = {"anthropic": "claude", "google": "gemini", "azure": "openai", "bedrock": "claude", "vertex": "gemini"}
 
@@ -100,10 +95,12 @@ def _headers(document: Document, node: Node, key: str) -> Any:
     values = string_map(document, node, key)
     if isinstance(node, MappingNode):
         for header, (place, value) in entries(document, node).items():
-            if header.lower() in _OF_CONNECTION or not _TOKEN.fullmatch(header):
-                document.error(place, f"cannot send header '{shown(header)}': it is not a provider's to set", "leave it out")
-            elif isinstance(value, ScalarNode) and not value.value.isprintable():
-                document.error(value, f"cannot send header '{shown(header)}': its value holds line breaks or other control characters")
+            text = str(value.value) if isinstance(value, ScalarNode) else ""
+            if fault := header_fault(header, text):
+                document.error(place, f"cannot send header '{shown(header)}': {fault}", "leave it out")
+            elif is_credential(header, text):
+                message = f"header '{shown(header)}' looks like a credential, which everyone who can read the repository could read: it is not sent"
+                document.problems.warning(document.at(place), message, "use credential_env, which names a variable that holds it")
     return values
 
 
@@ -183,6 +180,7 @@ def read_provider(document: Document, node: Node, ident: str) -> dict[str, Any] 
     fields["spec"] = spec
     spec["id"] = ident
     _drop_key(document, node, spec)
+    _drop_credentials(spec)
     _say_what_a_type_ignores(document, values, node)
     if values["type"] == "mock":
         _say_what_a_mock_ignores(document, entries(document, node) if isinstance(node, MappingNode) else {})
@@ -216,6 +214,12 @@ def _drop_key(document: Document, node: Node, spec: dict[str, Any]) -> None:
         document.problems.warning(
             place, "'api_key' in the bundle can be read by everyone who can read the repository, and is not used", "use credential_env"
         )
+
+
+def _drop_credentials(spec: dict[str, Any]) -> None:
+    headers = spec.get("headers")
+    if isinstance(headers, dict):
+        spec["headers"] = {header: text for header, text in headers.items() if not is_credential(header, str(text))}
 
 
 def _say_what_a_type_ignores(document: Document, values: Mapping[str, Any], node: Node) -> None:

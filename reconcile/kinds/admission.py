@@ -23,6 +23,7 @@ from reconcile.kinds.job_checks import (
 )
 from reconcile.kinds.not_supported import unsupported_fields
 from reconcile.kinds.problems import Problem
+from reconcile.kinds.provider_checks import provider_problems
 from reconcile.kinds.rule import matches
 from reconcile.kinds.rules import rules_of
 from reconcile.kinds.schema import job_spec_schema, schema_of
@@ -145,6 +146,8 @@ def _problems(kind: str, obj: Mapping[str, Any]) -> list[Problem]:
     spec, namespace = obj["spec"], _metadata(obj).get("namespace")
     if kind == "ArenaProject":
         return project_problems(spec)
+    if kind == "Provider":
+        return provider_problems(spec)
     if kind == "ArenaJob":
         return [*_job_problems(spec, namespace), *threshold_problems(spec)]
     if kind == "ArenaRun":
