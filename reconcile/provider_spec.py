@@ -10,11 +10,14 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final
 
+from engine.providers.credentials import USUAL
+from engine.tools.environment import is_ours
 from engine.worker_settings import CREDENTIAL
-from reconcile.kinds.provider import secret_keys
 from reconcile.kinds.provider_checks import provider_problems
 
-_NOT_THEIRS: Final = re.compile(r"ARENA_.*|REDIS_URL|KUBERNETES_.*")
+LAST_KEY: Final = "api-key"
+"""The key looked for in a Secret after the vendor's usual ones, when a provider names none."""
+
 _DECIMALS: Final = frozenset({"temperature", "top_p", "input_cost_per_1k", "output_cost_per_1k", "cached_cost_per_1k"})
 _OF_A_MOCK: Final[Mapping[str, str]] = {
     "model": "model",
@@ -114,11 +117,11 @@ def provider_spec(name: str, given: Mapping[str, Any], number: int) -> ProviderS
 def _wishes(name: str, kind: str, spec: dict[str, Any], left: dict[str, Any], variable: str) -> Iterator[tuple[str, SecretWish]]:
     """Yield what the Secrets of a provider are to give, and say in `spec` where it will be."""
     variables = (spec.get("credential") or {}).get("credential_env", "")
-    if _NOT_THEIRS.fullmatch(variables):
+    if is_ours(variables):
         raise ProviderUnreadable(f"spec.credential.envVar: {variables} is Arena's own")
     if own := _take(left, ["credential", "secretRef"]):
         spec["credential"] = {"credential_env": variable}
-        yield variable, SecretWish(name, str(own.get("name")), (own["key"],) if own.get("key") else secret_keys(kind))
+        yield variable, SecretWish(name, str(own.get("name")), (own["key"],) if own.get("key") else (*USUAL.get(kind, ()), LAST_KEY))
     method = (spec.get("auth") or {}).get("type", "")
     secret = _take(left, ["auth", "credentialsSecretRef"]) if method in _AUTH_KEYS else None
     if secret:

@@ -1,6 +1,6 @@
 """Keys of models: which variable or file holds a provider's, and how a key goes into a request.
 
-Owns the default variables of each type (promptkit-format.md 4.3) and what may be named: a bundle that somebody else wrote names variables and files of
+Owns what each type's key is usually called (promptkit-format.md 4.3) and what may be named: a bundle that somebody else wrote names variables and files of
 ours. A key is held by its signer alone, and never shown. Must not know the environment itself.
 """
 
@@ -16,14 +16,14 @@ from engine.tools.environment import is_ours
 
 Spec = Mapping[str, Any]
 
-_DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = {
+USUAL: Final[Mapping[str, tuple[str, ...]]] = {
     "openai": ("OPENAI_API_KEY", "OPENAI_TOKEN"),
     "claude": ("ANTHROPIC_API_KEY", "CLAUDE_API_KEY"),
     "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     "voyageai": ("VOYAGE_API_KEY",),
     "huggingface": ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"),
 }
-"""Variables of each type, the first one that is set wins."""
+"""What each type's key is usually called, as a variable and in a Secret: the first one that is set wins."""
 
 _HOSTS: Final[Mapping[str, str]] = {
     "openai": "openai.com",
@@ -129,7 +129,7 @@ def needed(spec: Spec) -> tuple[str, ...]:
         return ()
     if named := credential.get("credential_env"):
         return (str(named),)
-    return () if _platform(spec) or not _is_vendors_own(spec) else _DEFAULTS.get(str(spec.get("type")), ())
+    return () if _platform(spec) or not _is_vendors_own(spec) else USUAL.get(str(spec.get("type")), ())
 
 
 def wanted(spec: Spec) -> tuple[str, ...]:
@@ -169,7 +169,7 @@ def _looked_at(spec: Spec) -> Iterator[str]:
     elif spec.get("type") == "agent":
         yield agent_variable(str(spec.get("agent") or ""))
     elif _is_vendors_own(spec) or not spec.get("from_job"):  # a bundle's gateway gets the usual variable, as the format has it
-        yield from _DEFAULTS.get(str(spec.get("type")), ())
+        yield from USUAL.get(str(spec.get("type")), ())
 
 
 def _is_vendors_own(spec: Spec) -> bool:

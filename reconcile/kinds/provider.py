@@ -1,6 +1,6 @@
 """Provider: how to reach a model, and what it costs. A neighbour: another product may own the kind."""
 
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -22,19 +22,6 @@ from reconcile.kinds.wire import (
 
 ProviderType = Literal["claude", "openai", "gemini", "ollama", "mock", "vllm", "voyageai", "cartesia", "elevenlabs", "imagen", "huggingface"]
 Role = Literal["llm", "embedding", "tts", "stt", "image", "inference"]
-
-SECRET_KEYS: Final = {
-    "claude": ("ANTHROPIC_API_KEY", "CLAUDE_API_KEY"),
-    "openai": ("OPENAI_API_KEY", "OPENAI_TOKEN"),
-    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-}
-"""Keys looked for in a Secret when the provider names none, in order, before `FALLBACK_SECRET_KEY`."""
-FALLBACK_SECRET_KEY: Final = "api-key"  # noqa: S105 - the name of a key, not a key
-
-
-def secret_keys(provider_type: str) -> tuple[str, ...]:
-    """Return the keys to look for in a Secret, in order, when the provider's secretRef names none."""
-    return (*SECRET_KEYS.get(provider_type, ()), FALLBACK_SECRET_KEY)
 
 
 class CredentialSecret(WireModel):

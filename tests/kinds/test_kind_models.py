@@ -10,7 +10,6 @@ from reconcile.errors import Invalid
 from reconcile.kinds import ArenaJob, ArenaProject, ArenaRun, Provider, Workspace, admit, provider_groups
 from reconcile.kinds.catalog import CATALOG
 from reconcile.kinds.names import API_VERSION
-from reconcile.kinds.provider import secret_keys
 
 MINIMAL: dict[str, dict[str, Any]] = {
     "ArenaProject": {"external": {"url": "https://h/p"}, "snapshots": {}},
@@ -120,19 +119,6 @@ def test_provider_groups() -> None:
     assert [(entry.provider_ref or entry.agent_ref).name for entry in pool] == ["a", "b"]  # type: ignore[union-attr]
     assert judges["main"].provider_ref is not None
     assert provider_groups(None) == {}
-
-
-@pytest.mark.parametrize(
-    ("kind", "keys"),
-    [
-        ("claude", ("ANTHROPIC_API_KEY", "CLAUDE_API_KEY", "api-key")),
-        ("gemini", ("GEMINI_API_KEY", "GOOGLE_API_KEY", "api-key")),
-        ("vllm", ("api-key",)),
-    ],
-)
-def test_secret_keys(kind: str, keys: tuple[str, ...]) -> None:
-    """Without a named key the vendor's usual ones are looked for in order."""
-    assert secret_keys(kind) == keys
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
+from engine.providers.credentials import USUAL
 from reconcile.kinds.admission import admit
 from reconcile.kinds.catalog import CATALOG
 from reconcile.kinds.job import provider_groups
-from reconcile.kinds.provider import SECRET_KEYS, ProviderSpec
+from reconcile.kinds.provider import ProviderSpec
 
 PAGE = (Path(__file__).parents[2] / "docs" / "providers.md").read_text(encoding="utf-8")
 OBJECTS: list[dict[str, Any]] = [obj for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL) for obj in yaml.safe_load_all(block)]
@@ -34,4 +35,4 @@ def test_every_field_and_key_is_told() -> None:
     fields = {info.alias or name for name, info in ProviderSpec.model_fields.items()} - {"mock"}
     told = set(re.findall(r"[A-Za-z_]+", PAGE))
     assert fields <= told
-    assert {key for keys in SECRET_KEYS.values() for key in keys} <= told
+    assert {key for keys in USUAL.values() for key in keys} <= told

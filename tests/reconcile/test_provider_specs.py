@@ -104,6 +104,7 @@ def test_a_mock_names_what_it_ignores() -> None:
         pytest.param("openai", {"name": "s"}, ("OPENAI_API_KEY", "OPENAI_TOKEN", "api-key"), id="openai"),
         pytest.param("claude", {"name": "s"}, ("ANTHROPIC_API_KEY", "CLAUDE_API_KEY", "api-key"), id="claude"),
         pytest.param("gemini", {"name": "s"}, ("GEMINI_API_KEY", "GOOGLE_API_KEY", "api-key"), id="gemini"),
+        pytest.param("voyageai", {"name": "s"}, ("VOYAGE_API_KEY", "api-key"), id="voyageai"),
         pytest.param("vllm", {"name": "s"}, ("api-key",), id="a vendor without a usual key"),
         pytest.param("openai", {"name": "s", "key": "team"}, ("team",), id="a key that is named"),
     ],
