@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from engine.bundle.judge_names import asking_of, judges_needed
 from engine.bundle.model import Bundle
 from engine.bundle.model_names import models_needed
-from engine.bundle.problems import shown
+from engine.bundle.problems import did_you_mean, shown
 from engine.bundle.provider_reader import SUBJECT_ROLES
 from engine.errors import ProviderNotFound
-from engine.selection import DEFAULT_GROUP, Pool, job_pool
+from engine.selection import DEFAULT_GROUP, Pool, job_pool, serving_providers
 
 if TYPE_CHECKING:
     from engine.bundle.evaluations import Evaluation
@@ -33,7 +33,12 @@ JobProviders = Mapping[str, tuple[ResolvedProvider, ...] | Mapping[str, Resolved
 
 
 def pool_of(bundle: Bundle, job: JobProviders) -> Pool:
-    """Return the job's providers as those that may be tested; one whose role is not to hold conversations serves alone, in whatever group it is."""
+    """Return the job's providers as those that may be tested; one whose role is not to hold conversations serves alone, in whatever group it is.
+
+    Raises:
+        ProviderNotFound: a map has a key that is no id of the config.
+    """
+    _check_keys(bundle, job)
     arrays = {group: {entry.id: _capabilities(entry) for entry in entries} for group, entries in job.items() if not isinstance(entries, Mapping)}
     maps = {
         group: {ident: _capabilities(entry) for ident, entry in entries.items()} for group, entries in job.items() if isinstance(entries, Mapping)
@@ -87,6 +92,18 @@ def check_served(bundle: Bundle, chosen: "Sequence[Scenario | Evaluation]", spec
                 f"{place}: {who} asks provider '{shown(ident)}', which the job's providers do not have",
                 hint=f"bring it in a group of the job that is a map, under that key{alone}",
             )
+
+
+def _check_keys(bundle: Bundle, job: JobProviders) -> None:
+    """Refuse a key of a map that stands for nothing: a slip would test one more provider, or leave out the one that was meant."""
+    known = {*bundle.providers, *serving_providers(bundle), *bundle.arena.inference.values()}
+    known |= {ident for scenario in bundle.scenarios.values() for ident in scenario.providers or ()}
+    for group, entries in job.items():
+        for key in entries if isinstance(entries, Mapping) else ():
+            if key not in known:
+                what = f"the job's group '{shown(group)}' is a map, and its key '{shown(key)}' is no provider id of the config"
+                hint = did_you_mean(key, sorted(known), otherwise="make the group a list, whose entries go by their objects' names, or use one of")
+                raise ProviderNotFound(f"cannot place a provider: {what}", hint=hint)
 
 
 def _capabilities(entry: ResolvedProvider) -> tuple[str, ...]:

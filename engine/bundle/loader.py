@@ -194,8 +194,9 @@ class _Loading:
     def _providers(self, arena: Manifest, values: Values) -> dict[str, Provider]:
         def make(document: Document, node: Node, ident: "_Ident") -> Provider | None:
             fields = read_provider(document, node, ident.name)
-            if fields is None:
+            if fields is None and self.own_providers:
                 return None
+            fields = fields or {"type": ""}
             self._check_mock(fields.get("mock_config", ""), ident.location)
             group = ident.reference.group if ident.reference else "default"
             return Provider(id=ident.name, file=document.file, group=group, location=ident.location, **fields)
@@ -211,7 +212,7 @@ class _Loading:
         return providers
 
     def _idle_providers(self, arena: Manifest, values: Values) -> dict[str, Provider]:
-        """Return those that can be read of providers whose place others take."""
+        """Return the providers whose place others take, of which id and group alone count; what cannot be read of one is as if it were not there."""
         problems, self.files.problems = self.files.problems, Problems()
         try:
             return self._providers(arena, values)

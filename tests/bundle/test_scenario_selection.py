@@ -244,9 +244,28 @@ def test_job_providers(job: JobProviders, expected: list[str]) -> None:
 
 def test_job_providers_named_by_a_scenario() -> None:
     """A scenario's list finds map entries by the config's id, even beside arrays."""
-    bundle = bundle_of(Scenario("s", "s", providers=("primary",)), providers=(provider("primary"),))
+    bundle = bundle_of(Scenario("s", "s", providers=("primary",)))
     job: JobProviders = {"default": (entry("gpt"),), "more": {"primary": entry("claude")}}
     assert providers_of(bundle, PlanRequest(providers=job)) == ["primary"]
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        pytest.param("judge-modle", "did you mean 'judge-model'?", id="a slip"),
+        pytest.param("nobody", "make the group a list", id="a name of the job's own"),
+    ],
+)
+@pytest.mark.parametrize(
+    "beside",
+    [pytest.param({}, id="alone"), pytest.param({"pool": (entry("gpt"),)}, id="beside a list"), pytest.param({"all": {}}, id="beside a map")],
+)
+def test_a_key_that_is_no_id_of_the_config(key: str, hint: str, beside: JobProviders) -> None:
+    """A map's keys are the ids that the config has: any other would be one more candidate, or nobody, so it is refused by name."""
+    job: JobProviders = {"default": {"subject": entry("gpt"), key: entry("claude")}, **beside}
+    with pytest.raises(ProviderNotFound, match=f"the job's group 'default' is a map, and its key '{key}' is no provider id of the config") as caught:
+        make_plan(CONFIG, PlanRequest(providers=job))
+    assert hint in caught.value.hint
 
 
 def test_who_holds_no_conversations_is_not_tested() -> None:
@@ -293,9 +312,9 @@ def test_many_stars_are_matched_at_once() -> None:
 
 def test_two_providers_of_one_name() -> None:
     """A list entry and a map entry that go by one name and differ are refused; one would silently stand for the other."""
-    job: JobProviders = {"default": (entry("primary"),), "more": {"primary": entry("claude", "vision")}}
-    with pytest.raises(ProviderNotFound, match="two different ones are called 'primary'"):
-        make_plan(TWO, PlanRequest(providers=job))
+    job: JobProviders = {"default": (entry("subject"),), "more": {"subject": entry("claude", "vision")}}
+    with pytest.raises(ProviderNotFound, match="two different ones are called 'subject'"):
+        make_plan(CONFIG, PlanRequest(providers=job))
     same: JobProviders = {"default": (entry("primary"),), "judge": (entry("primary"),)}
     assert providers_of(CONFIG, PlanRequest(providers=same)) == ["primary"]
 
@@ -327,7 +346,6 @@ def test_who_judges_in_a_job(judge: JobProviders) -> None:
     [
         pytest.param({}, id="no judge at all"),
         pytest.param({"judge": (entry("opus"), entry("haiku"))}, id="a list of two, of which none is called so"),
-        pytest.param({"judge": {"jugde-model": entry("opus")}}, id="a key with a slip"),
     ],
 )
 def test_a_job_without_the_judge_is_refused_by_name(judge: JobProviders) -> None:

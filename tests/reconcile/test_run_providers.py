@@ -32,6 +32,13 @@ spec: {name: find, description: of the file, mode: mock, input_schema: {type: ob
 """,
 }
 
+WITH_A_SECOND = {
+    **JUDGED,
+    "config.arena.yaml": JUDGED["config.arena.yaml"].replace("[{file: provider.yaml}", "[{file: provider.yaml}, {file: second.yaml}"),
+    "second.yaml": BUNDLE["provider.yaml"].replace("steady", "second").replace("type: mock", "type: anthropic"),
+}
+"""A second provider, of which only its id can be used: its type is none."""
+
 
 def ref(name: str, **more: str) -> dict[str, Any]:
     """Return an entry that names a Provider."""
@@ -73,12 +80,12 @@ async def variables(world: World) -> dict[str, Any]:
     ("providers", "tested"),
     [
         pytest.param({"default": [ref("b"), ref("a")]}, ["b", "a"], id="a list, in written order"),
-        pytest.param({"default": {"primary": ref("a"), "secondary": ref("b")}}, ["primary", "secondary"], id="a map, by its keys"),
+        pytest.param({"default": {"steady": ref("a"), "second": ref("b")}}, ["second", "steady"], id="a map, by its keys"),
         pytest.param({"default": [ref("b"), ref("a")], "judge": [ref("c")]}, ["b", "a"], id="a list of judges is not tested"),
         pytest.param({"default": [ref("b")], "judge": {"referee": ref("a")}}, ["b"], id="a map of judges is not tested"),
-        pytest.param({"default": [ref("a")], "extra": {"x": ref("b")}}, ["a"], id="a map beside a list adds nothing"),
+        pytest.param({"default": [ref("a")], "extra": {"steady": ref("b")}}, ["a"], id="a map beside a list adds nothing"),
         pytest.param({"default": [ref("a"), agent("support")]}, ["a", "support"], id="an agent among providers"),
-        pytest.param({"default": {"primary": agent("support")}}, ["primary"], id="an agent in a map, by its key"),
+        pytest.param({"default": {"steady": agent("support")}}, ["steady"], id="an agent in a map, by its key"),
         pytest.param({"default": [ref("a", namespace=NAMESPACE)]}, ["a"], id="the job's own namespace may be named"),
     ],
 )
@@ -87,7 +94,7 @@ async def test_who_is_tested(world: World, providers: dict[str, Any], tested: li
     for name in "abc":
         await world.apply(PROVIDER, name, MOCK)
     await world.apply(AGENT_RUNTIME, "support", {})
-    run = await run_of(world, JUDGED, providers=providers)
+    run = await run_of(world, WITH_A_SECOND, providers=providers)
     plan = await plan_of(world, run)
     assert [item.provider for item in plan.items] == tested
     assert set(plan.serving) <= {"referee"}
@@ -163,7 +170,7 @@ async def test_an_entry_that_the_plan_does_without_asks_for_no_secret(world: Wor
     """Workers get the keys of their plan's providers and no other: nobody judges here, so the judge's Secret need not be there."""
     await world.apply(PROVIDER, "a", MOCK)
     await world.apply(PROVIDER, "unused", {**OPENAI, "credential": {"secretRef": {"name": "absent"}}})
-    await run_of(world, providers={"default": [ref("a")], "extra": {"x": ref("unused")}})
+    await run_of(world, providers={"default": [ref("a")], "extra": {"steady": ref("unused")}})
     assert await variables(world) == {}
 
 
