@@ -65,7 +65,7 @@ class PricesInvalid(EngineError):
 
 
 class ToolsUnavailable(EngineError):
-    """The tools of a server or an agent cannot be listed, so no conversation that may call them can be held; that is never a score.
+    """The tools of a server or an agent cannot be listed, or a job's tool cannot be called, so no conversation with them can be held; that is never a score.
 
     `transient` says whether another attempt may find them.
     """

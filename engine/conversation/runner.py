@@ -237,10 +237,12 @@ class ItemRunner:
 
     def _outside(self) -> "Outside":
         if self._reached is None:
+            from engine.providers.retry import patience_of  # noqa: PLC0415 - as above
             from engine.tools.environment import Environment  # noqa: PLC0415 - as above
             from engine.tools.outside import Outside, Surroundings  # noqa: PLC0415 - as above
 
-            self._reached = Outside(self._bundle, Surroundings(self._plan.permissions, Environment(self._environment)), self._clock)
+            given = Surroundings(self._plan.permissions, Environment(self._environment), patience_of(self._plan.item_timeout_s))
+            self._reached = Outside(self._bundle, given, self._clock)
         return self._reached
 
     def _script(self, item: Item, bundle: Bundle) -> Script:

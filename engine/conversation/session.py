@@ -94,8 +94,11 @@ class Session:
             async with gate:
                 return await toolbox.run(call, tool)
 
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(run(call, tool)) for call, tool in zip(calls, found, strict=True)]
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(run(call, tool)) for call, tool in zip(calls, found, strict=True)]
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from None
         return [self._presented(task.result()) for task in tasks]
 
     def performer(self) -> Performer | None:

@@ -12,7 +12,7 @@ from engine.bundle.model import Bundle
 from engine.bundle.services import A2aAgent
 from engine.checks.evidence import Outcome
 from engine.checks.questions import AgentQuestion, OutsideQuestion, ProgramQuestion, ServiceQuestion, ToolQuestion
-from engine.errors import EngineError, JudgeFailed, ProviderError
+from engine.errors import EngineError, JudgeFailed, ProviderError, ToolsUnavailable
 from engine.providers.messages import json_text
 from engine.tools.environment import named_in
 from engine.tools.outside import Outside
@@ -104,7 +104,11 @@ async def _tool(question: ToolQuestion, bundle: Bundle, outside: Outside) -> Out
             output = (await tool.call(question.arguments)).text
     except CallFailed as error:
         return Outcome(0.0, f"the tool failed: {error.message}")
+    except ToolsUnavailable as error:
+        raise _lost(error.message, transient=error.transient) from error
     except TimeoutError:
+        if _is_of_job(question.name, bundle):
+            raise _lost(f"tool '{question.name}' did not answer within {question.timeout_s:g} s", transient=True) from None
         return Outcome(0.0, f"the tool did not answer within {question.timeout_s:g} s")
     excerpt = output[:SHOWN_CHARACTERS]
     if question.failure is not None and question.failure.search(output) is not None:
@@ -112,6 +116,12 @@ async def _tool(question: ToolQuestion, bundle: Bundle, outside: Outside) -> Out
     if question.success is not None and question.success.search(output) is None:
         return Outcome(0.0, f"its output does not match the success_pattern: {excerpt}")
     return Outcome(1.0, f"the tool answered: {excerpt}")
+
+
+def _is_of_job(name: str, bundle: Bundle) -> bool:
+    """Say whether a tool is one of a job's registries, of which an outage is no score."""
+    tool = bundle.tools.get(name)
+    return tool is not None and tool.http is not None and tool.http.of_job
 
 
 def read_verdict(text: str, who: str) -> Outcome:

@@ -7,7 +7,7 @@ values of variables and the fields to redact, is in no result and no message. Mu
 import base64
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
@@ -23,7 +23,7 @@ from engine.tools.schema import Schema
 from engine.tools.template import Template, parse_template
 from engine.tools.template_values import NO_VALUE
 from engine.tools.toolbox import shortened
-from engine.tools.web import DEFAULT_TIMEOUT_S, MAX_BODY_BYTES, Web, WebAnswer, WebError, WebRequest, shown
+from engine.tools.web import DEFAULT_TIMEOUT_S, MAX_BODY_BYTES, WebAnswer, WebError, WebRequest, shown
 
 REDACTED: Final = "[REDACTED]"
 SHOWN_BODY_CHARACTERS: Final = 300
@@ -34,34 +34,43 @@ _SAFE_IN_ADDRESS: Final = ",:;@!$'()*~"
 _MEDIA: Final = ("image", "audio", "video")
 _SHORTEST_SECRET: Final = 4
 
+Fetch = Callable[[WebRequest], Awaitable[WebAnswer]]
+"""Returns the answer to a request; raises WebError without one."""
+
 
 class HttpTool:
     """A live tool. Shared by conversations."""
 
     waits = True
 
-    def __init__(self, tool: Tool, call: HttpCall, web: Web, environment: Environment) -> None:
+    def __init__(self, tool: Tool, call: HttpCall, fetch: Fetch, environment: Environment) -> None:
         self.spec = ToolSpec(tool.name, tool.description, tool.input_schema)
         self._call = call
-        self._web = web
+        self._fetch = fetch
         self._environment = environment
         self._input = Schema(tool.input_schema) if tool.input_schema else None
         self._output = Schema(tool.output_schema) if tool.output_schema else None
         self._url = parse_template(call.url)
         self._headers = {header: parse_template(value) for header, value in {**call.headers, **call.header_params}.items()}
-        taken = [name for text in (call.url, *call.headers.values(), *call.header_params.values()) for name in _TAKEN.findall(text)]
+        taken = [
+            name for text in (call.url, *call.headers.values(), *call.header_params.values()) for name in _TAKEN.findall(text)
+        ]
         self._placed = frozenset((*taken, *call.exclude))
         self._timeout_s = shortest_s(call.timeout_ms, tool.timeout_ms, default_s=DEFAULT_TIMEOUT_S)
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
-        """Answer a call, as the port says."""
+        """Answer a call, as the port says.
+
+        Raises:
+            ToolsUnavailable: the endpoint of a registry is out.
+        """
         coerced = coerce_arguments(arguments, self.spec.input_schema)
         check_arguments(coerced, self._input)
         secrets: dict[str, str] = {}
         try:
             secrets = {name: self._environment.value(variable, f"header '{name}'") for name, variable in self._call.headers_from_env}
             request = self.request(coerced, secrets)
-            answer = await self._web.fetch(request)
+            answer = await self._fetch(request)
         except (VariableRefused, WebError) as error:
             raise self._failed(error.message, secrets.values()) from None
         if not answer.is_good:
@@ -91,12 +100,15 @@ class HttpTool:
             content: Any = {**rest, **call.static_body}
             body = json_text(_mapped(content, call.body_mapping) if call.body_mapping else content).encode()
             headers = {"Content-Type": "application/json", **headers}
-        quoted = {name: quote(value, safe=_SAFE_IN_ADDRESS) if isinstance(value, str) else value for name, value in arguments.items()}
         try:
-            url = _with_query(self._rendered(self._url, quoted, "the address"), query)
+            url = _with_query(self._address(arguments), query)
         except ValueError as error:
             raise self._failed(f"its address is none: {error}", ()) from None
         return WebRequest(method, url, headers, body, self._timeout_s, MAX_MEDIA_BYTES if call.media else MAX_BODY_BYTES)
+
+    def _address(self, arguments: Mapping[str, Any]) -> str:
+        quoted = {name: quote(value, safe=_SAFE_IN_ADDRESS) if isinstance(value, str) else value for name, value in arguments.items()}
+        return self._rendered(self._url, quoted, "the address")
 
     def _rendered(self, template: Template, arguments: Mapping[str, Any], what: str) -> str:
         try:

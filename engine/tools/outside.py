@@ -8,7 +8,7 @@ import asyncio
 import math
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.bundle.model import Bundle, Scenario, Tool
 from engine.bundle.outside_names import MCP_PREFIX, programs_needed, servers_needed
@@ -22,6 +22,9 @@ from engine.tools.port import CallableTool
 from engine.tools.processes import Confinement
 from engine.tools.web import Web
 from foundation.clock import Clock
+
+if TYPE_CHECKING:
+    from engine.tools.patient_web import PatientWeb
 
 ASK_AGAIN_S = 5.0
 """So long a server that may be back later is taken to be out: thousands of items do not each wait for it."""
@@ -37,10 +40,14 @@ class _Failure:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a runner was given to reach outside with: the operator's permissions, and what bundles may see of our environment."""
+    """What a runner was given to reach outside with: the operator's permissions, and what bundles may see of our environment.
+
+    `patience_s`: for so long a call to a job's endpoint that is out is made again.
+    """
 
     permissions: Permissions
     environment: Environment
+    patience_s: float = 0.0
 
 
 class Outside:
@@ -49,10 +56,12 @@ class Outside:
     def __init__(self, bundle: Bundle, surroundings: Surroundings, clock: Clock) -> None:
         self._bundle = bundle
         self._clock = clock
+        self._patience_s = surroundings.patience_s
         self.environment = surroundings.environment
         addresses = surroundings.permissions.addresses
         self.web = Web(addresses)
         self._web_of_job = Web(replace(addresses, allows_private=True))
+        self._endpoints: PatientWeb | None = None
         self.confinement = Confinement(bundle.root, surroundings.permissions)
         self._tools: dict[str, CallableTool] = {}
         self._found: dict[str, list[Tool] | _Failure] = {}
@@ -154,9 +163,16 @@ class Outside:
         if tool.mode == "live" and tool.http is not None:
             from engine.tools.http_tool import HttpTool  # noqa: PLC0415 - only bundles with live tools need it
 
-            return HttpTool(tool, tool.http, self._web_of_job if tool.http.of_job else self.web, self.environment)
+            return HttpTool(tool, tool.http, self._patient().fetch if tool.http.of_job else self.web.fetch, self.environment)
         if tool.mode == "exec" and tool.exec is not None:
             from engine.tools.exec_tool import ExecTool  # noqa: PLC0415 - only bundles with programs need it
 
             return ExecTool(tool, tool.exec, self.confinement, self.environment)
         return None
+
+    def _patient(self) -> "PatientWeb":
+        if self._endpoints is None:
+            from engine.tools.patient_web import PatientWeb  # noqa: PLC0415 - only jobs with registries need it
+
+            self._endpoints = PatientWeb(self._web_of_job, self._clock, self._patience_s)
+        return self._endpoints

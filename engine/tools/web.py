@@ -30,7 +30,14 @@ _OF_ADDRESSES: Final = "%/:?#[]@!$&'()*+,;=~-._"
 
 
 class WebError(EngineError):
-    """No answer came: the address is refused, nobody listens there, it took too long, or the answer is too long. The message names the address."""
+    """No answer came: the address is refused, nobody listens there, it took too long, or the answer is too long. The message names the address.
+
+    `is_outage`: another time there might be one.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", is_outage: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.is_outage = is_outage
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +95,10 @@ class Web:
                 kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
                 return WebAnswer(response.status, response.reason or "", kind, body, dict(response.headers))
         except TimeoutError:
-            raise WebError(f"{shown(request.url)} did not answer within {request.timeout_s:g} s") from None
+            raise WebError(f"{shown(request.url)} did not answer within {request.timeout_s:g} s", is_outage=True) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise WebError(f"{shown(request.url)} cannot be reached: {_cause(error)}") from error
+            is_outage = not isinstance(error, ValueError)
+            raise WebError(f"{shown(request.url)} cannot be reached: {_cause(error)}", is_outage=is_outage) from error
 
     @asynccontextmanager
     async def open(self, request: WebRequest) -> AsyncIterator["ClientResponse"]:

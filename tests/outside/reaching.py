@@ -1,7 +1,7 @@
 """Bundles that reach outside, written to disk and held; and how their results are read."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,10 @@ Serve = Callable[..., Awaitable[str]]
 WriteProgram = Callable[[str, str], None]
 
 
-def write_bundle(root: Path, tools: Mapping[str, Mapping[str, Any]], calls: list[dict[str, Any]], **more: Any) -> Bundle:
-    """Write a bundle whose model makes `calls`, one a reply, and then says `done`; `more` adds to the arena's spec, `checks` to the conversation's."""
+def write_bundle(root: Path, tools: Mapping[str, Mapping[str, Any]], calls: Sequence[dict[str, Any] | list[dict[str, Any]]], **more: Any) -> Bundle:
+    """Write a bundle whose model makes `calls`, one a reply (a list: all in one reply), and then says `done`; `more` adds to the arena's spec, `checks` to the conversation's."""
     checks, allowed = more.pop("checks", []), more.pop("allowed", list(tools))
-    replies = {number: {"tool_calls": [call]} for number, call in enumerate(calls, 1)} | {len(calls) + 1: "done"}
+    replies = {number: {"tool_calls": call if isinstance(call, list) else [call]} for number, call in enumerate(calls, 1)} | {len(calls) + 1: "done"}
     _write(root / "mock.yaml", {"scenarios": {"s": {"turns": replies}}})
     _manifest(root / "provider.yaml", "Provider", "m", {"type": "mock", "additional_config": {"mock_config": "mock.yaml"}})
     _manifest(root / "prompt.yaml", "PromptConfig", "p", {"task_type": "t", "system_template": "Be kind.", "allowed_tools": allowed})

@@ -1,0 +1,67 @@
+"""HTTP to the endpoints of a job's tool registries, whose outages are never scores.
+
+Owns what of such an endpoint is an outage: nobody listens, no answer in time, an answer of 500 or more. The request is then made again with the same
+patience as a model's, and so may reach the tool more than once; what remains ends the item, not as something that a model reads. Must not know tools.
+"""
+
+from engine.errors import ProviderError, ToolsUnavailable
+from engine.providers.retry import Retries, Tries
+from engine.providers.retry_after import retry_after_s
+from engine.tools.web import Web, WebAnswer, WebError, WebRequest, origin, shown
+from foundation.clock import Clock
+
+_FIRST_FAULT_OF_SERVER = 500
+
+Origin = tuple[str, str | None, int | None]
+
+
+class PatientWeb:
+    """The endpoints that one runner's items call. Those of one origin share what is known of its outage."""
+
+    def __init__(self, web: Web, clock: Clock, patience_s: float) -> None:
+        self._web = web
+        self._clock = clock
+        self._patience_s = patience_s
+        self._retries: dict[Origin, Retries] = {}
+
+    async def fetch(self, request: WebRequest) -> WebAnswer:
+        """Return the answer, of a status under 500.
+
+        Raises:
+            WebError: there is none, and no outage is the reason: the address may not be reached, or the answer is too long.
+            ToolsUnavailable: the endpoint was out for as long as there is patience; transient.
+        """
+        where = origin(request.url)
+        retries = self._retries.get(where)
+        if retries is None:
+            retries = self._retries[where] = Retries(self._clock, patience_s=self._patience_s)
+        tries = retries.begin()
+        while True:
+            began = self._clock.monotonic()
+            try:
+                answer = await self._once(request)
+            except ProviderError as outage:
+                await self._pause(tries, outage, self._clock.monotonic() - began)
+            else:
+                tries.answered()
+                return answer
+
+    @staticmethod
+    async def _pause(tries: Tries, outage: ProviderError, latency_s: float) -> None:
+        try:
+            await tries.pause(outage, latency_s=latency_s)
+        except ProviderError as last:
+            raise ToolsUnavailable(f"cannot call a tool of the job's registries: {last.message}", transient=True) from last
+
+    async def _once(self, request: WebRequest) -> WebAnswer:
+        try:
+            answer = await self._web.fetch(request)
+        except WebError as error:
+            if not error.is_outage:
+                raise
+            raise ProviderError(error.message, kind="unavailable", transient=True) from error
+        if answer.status < _FIRST_FAULT_OF_SERVER:
+            return answer
+        wish_s = retry_after_s(answer.headers, answer.body, self._clock.now())
+        message = f"{shown(request.url)} answered {answer.status} {answer.reason}"
+        raise ProviderError(message, kind="unavailable", transient=True, retry_after_s=wish_s)

@@ -1,0 +1,187 @@
+"""Tools of a job's registries: an endpoint that is out is waited for, and never becomes a tool's answer, a failed check or a score."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from engine.bundle.registry_tools import RegistryTool
+from engine.conversation import ItemRunner
+from engine.items import ItemResult, Verdict
+from engine.permissions import NO_PERMISSIONS
+from engine.plan import PlanRequest, make_plan
+from engine.providers.connections import Connections
+from engine.tools.environment import Environment
+from engine.tools.outside import Outside, Surroundings
+from engine.tools.port import CallFailed
+from foundation.clock import Clock, SystemClock
+from tests.outside.reaching import Handler, Serve, call, results_of, write_bundle
+
+
+class Waiting(SystemClock):
+    """A clock on which the world changes whenever somebody waits, and waiting takes no time but its own."""
+
+    def __init__(self, meanwhile: Callable[[], Awaitable[None]]) -> None:
+        self.meanwhile = meanwhile
+        self.waited_s: list[float] = []
+
+    def monotonic(self) -> float:
+        """Return the seconds that passed, with those that were waited."""
+        return super().monotonic() + sum(self.waited_s)
+
+    async def sleep(self, seconds: float) -> None:
+        """Let the world change."""
+        self.waited_s.append(seconds)
+        await self.meanwhile()
+
+
+async def nothing() -> None:
+    """Change nothing."""
+
+
+async def held(root: Path, url: str, calls: list[Any], *, clock: Clock | None = None, timeout_s: float = 60.0, **more: Any) -> ItemResult:
+    """Hold a conversation whose model makes `calls`, and whose tool `find` a registry has at `url`."""
+    tools = {"find": {"mode": "mock", "mock_result": {"never": "said"}} | more.pop("tool", {})}
+    bundle = write_bundle(root, tools, calls, **more)
+    plan = replace(make_plan(bundle, PlanRequest(tools={"find": RegistryTool(url)})), item_timeout_s=timeout_s)
+    runner = ItemRunner(bundle, plan, clock or SystemClock(), Connections({}))
+    try:
+        return await runner.run(plan.items[0])
+    finally:
+        await runner.close()
+
+
+def answers(*statuses: int) -> Handler:
+    """Return a handler that answers with these statuses, one after the other, the last again and again; 0 breaks the connection off."""
+    left = list(statuses)
+
+    async def answer(request: web.Request) -> web.Response:
+        status = left.pop(0) if len(left) > 1 else left[0]
+        if status == 0:
+            assert request.transport is not None
+            request.transport.abort()
+        return web.json_response({"said": status}, status=status or 200)
+
+    return answer
+
+
+@pytest.fixture
+def silence(serve: Serve) -> Iterator[Handler]:
+    """Return a handler that says nothing until the test ends."""
+    del serve  # its server ends after this does
+    ended = asyncio.Event()
+
+    async def wait(request: web.Request) -> web.Response:
+        del request
+        await ended.wait()
+        return web.Response()
+
+    yield wait
+    ended.set()
+
+
+@pytest.mark.parametrize("statuses", [(500, 200), (503, 502, 504, 200), (0, 200)], ids=str)
+async def test_what_comes_back_in_time_costs_nothing(tmp_path: Path, serve: Serve, statuses: tuple[int, ...]) -> None:
+    """Answers of 500 or more and broken connections are asked again, and the model reads only the answer that comes."""
+    result = await held(tmp_path, await serve(find=answers(*statuses)) + "/find", [call("find", q=1)], clock=Waiting(nothing))
+    assert (result.verdict, results_of(result)) == (Verdict.PASS, ['{"said":200}'])
+
+
+@asynccontextmanager
+async def closed_port() -> AsyncIterator[tuple[str, Callable[[], Awaitable[None]]]]:
+    """Yield an address at which nobody listens, and what opens it."""
+    app = web.Application()
+    app.router.add_route("*", "/find", answers(200))
+    runner = web.AppRunner(app)
+    await runner.setup()
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+
+        async def open_it() -> None:
+            if not runner.sites:
+                await web.SockSite(runner, bound).start()
+
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}/find", open_it
+        await runner.cleanup()
+
+
+async def test_a_server_that_is_down_then_up(tmp_path: Path) -> None:
+    """Nobody listens at first; once somebody does, the conversation goes on as if nothing had been."""
+    async with closed_port() as (url, open_it):
+        result = await held(tmp_path, url, [call("find")], clock=Waiting(open_it))
+    assert (result.verdict, results_of(result)) == (Verdict.PASS, ['{"said":200}'])
+
+
+CHECK = {"type": "tools_called", "params": {"tool_names": ["other"]}}
+
+
+async def test_a_server_that_stays_down_is_an_error(tmp_path: Path) -> None:
+    """After a third of the item's time it ends with the error `tools`, and may be tried again: no tool answered, no check failed."""
+    clock = Waiting(nothing)
+    async with closed_port() as (url, _):
+        result = await held(tmp_path, url, [call("find")], clock=clock, checks=[CHECK])
+    assert result.error is not None
+    assert (result.verdict, result.error.kind, result.retryable) == (Verdict.ERROR, "tools", True)
+    assert result.error.message.startswith(f"cannot call a tool of the job's registries: {url} cannot be reached")
+    assert (results_of(result), result.checks) == ([], [])
+    assert len(clock.waited_s) > 3
+    assert sum(clock.waited_s) <= 20
+
+
+async def test_several_calls_of_one_reply(tmp_path: Path, serve: Serve) -> None:
+    """Calls that are made at once end the item as one does."""
+    url = await serve(find=answers(503)) + "/find"
+    result = await held(tmp_path, url, [[call("find", a=1), call("find", a=2)]], clock=Waiting(nothing))
+    assert result.error is not None
+    assert (result.error.kind, result.retryable) == ("tools", True)
+
+
+async def test_an_answer_that_does_not_come(tmp_path: Path, serve: Serve, silence: Handler) -> None:
+    """Silence beyond the tool's own time limit is an outage, too."""
+    http = {"url": "https://file.example/x", "timeout_ms": 50}
+    url = await serve(find=silence) + "/find"
+    result = await held(tmp_path, url, [call("find")], clock=Waiting(nothing), tool={"mode": "live", "http": http})
+    assert result.error is not None
+    assert (result.error.kind, "did not answer within 0.05 s" in result.error.message) == ("tools", True)
+
+
+@pytest.mark.parametrize("status", [400, 404, 409, 429])
+async def test_what_a_tool_refuses_is_the_models_to_read(tmp_path: Path, serve: Serve, status: int) -> None:
+    """A 4xx is the tool's word on the call: the model reads it, once."""
+    url = await serve(find=answers(status, 200)) + "/find"
+    result = await held(tmp_path, url, [call("find")])
+    assert result.verdict is Verdict.PASS
+    (said,) = results_of(result)
+    assert said.startswith(f"Error: tool 'find' cannot be called: POST {url} answered {status}")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "cause"),
+    [pytest.param(60, "answered 503", id="out"), pytest.param(0.05, "did not answer within 0.05 s", id="too late for the check")],
+)
+async def test_a_check_that_runs_such_a_tool(tmp_path: Path, serve: Serve, silence: Handler, seconds: float, cause: str) -> None:
+    """`tool_exec` of a registry's tool that is out is no failed check but an error, which another attempt may mend."""
+    handler = answers(503) if seconds > 1 else silence
+    checks = [{"type": "tool_exec", "params": {"tool": "find", "timeout_seconds": seconds}}]
+    result = await held(tmp_path, await serve(find=handler) + "/find", [], clock=Waiting(nothing), checks=checks)
+    assert (result.verdict, result.retryable) == (Verdict.ERROR, True)
+    assert cause in (result.checks[0].error or "")
+
+
+async def test_a_tool_of_the_bundle_keeps_the_formats_rule(tmp_path: Path) -> None:
+    """What a bundle's own live tool cannot reach, its model reads at once, as the format has it."""
+    bundle = write_bundle(tmp_path, {"own": {"mode": "live", "http": {"url": "http://127.0.0.1:1/x"}}}, [call("own")])
+    outside = Outside(bundle, Surroundings(NO_PERMISSIONS, Environment({}), patience_s=60.0), SystemClock())
+    tool = outside.tool("own")
+    assert tool is not None
+    try:
+        with pytest.raises(CallFailed, match="may not be reached"):
+            await tool.call({})
+    finally:
+        await outside.close()
