@@ -39,7 +39,7 @@ Fetch = Callable[[WebRequest], Awaitable[WebAnswer]]
 
 
 class HttpTool:
-    """A live tool. Shared by conversations."""
+    """A live tool. Shared by conversations. The address of a file is a template; that of a registry is sent to as it stands."""
 
     waits = True
 
@@ -50,10 +50,10 @@ class HttpTool:
         self._environment = environment
         self._input = Schema(tool.input_schema) if tool.input_schema else None
         self._output = Schema(tool.output_schema) if tool.output_schema else None
-        self._url = parse_template(call.url)
+        self._url = None if call.of_job else parse_template(call.url)
         self._headers = {header: parse_template(value) for header, value in {**call.headers, **call.header_params}.items()}
         taken = [
-            name for text in (call.url, *call.headers.values(), *call.header_params.values()) for name in _TAKEN.findall(text)
+            name for text in ("" if call.of_job else call.url, *call.headers.values(), *call.header_params.values()) for name in _TAKEN.findall(text)
         ]
         self._placed = frozenset((*taken, *call.exclude))
         self._timeout_s = shortest_s(call.timeout_ms, tool.timeout_ms, default_s=DEFAULT_TIMEOUT_S)
@@ -107,6 +107,8 @@ class HttpTool:
         return WebRequest(method, url, headers, body, self._timeout_s, MAX_MEDIA_BYTES if call.media else MAX_BODY_BYTES)
 
     def _address(self, arguments: Mapping[str, Any]) -> str:
+        if self._url is None:
+            return self._call.url
         quoted = {name: quote(value, safe=_SAFE_IN_ADDRESS) if isinstance(value, str) else value for name, value in arguments.items()}
         return self._rendered(self._url, quoted, "the address")
 

@@ -46,7 +46,8 @@ def _templates(tool: Tool) -> Iterator[tuple[str, str]]:
     if tool.mode != "live" or tool.http is None:
         yield "mock_template", tool.mock_template
         return
-    yield "http.url", tool.http.url
+    if not tool.http.of_job:
+        yield "http.url", tool.http.url
     yield from ((f"http.headers.{header}", value) for header, value in tool.http.headers.items())
     yield from ((f"http.request.header_params.{header}", value) for header, value in tool.http.header_params.items())
 

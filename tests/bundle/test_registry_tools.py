@@ -11,8 +11,11 @@ from engine.bundle.services import Command, HttpCall
 from engine.permissions import NO_PERMISSIONS
 from engine.plan import Plan, PlanRequest, make_plan
 from engine.tools.environment import Environment
+from engine.tools.http_tool import HttpTool
 from engine.tools.outside import Outside, Surroundings
 from engine.tools.port import CallFailed
+from engine.tools.toolbox import tool_problem
+from engine.tools.web import Web
 from foundation.clock import FakeClock
 
 THERE = "http://10.1.2.3:8080/find"
@@ -85,3 +88,13 @@ async def test_only_a_registry_may_lead_to_private_addresses(*, of_job: bool, re
         assert "may not be reached" in await said(outside, "meta")
     finally:
         await outside.close()
+
+
+@pytest.mark.parametrize("endpoint", ["https://a.example/{{.id}}/x", "https://a.example/{{.absent", "https://a.example/?q={{ template }}"])
+def test_an_endpoint_is_no_template(endpoint: str) -> None:
+    """What a model says never becomes part of a registry's address, whatever that looks like; its arguments go into the body."""
+    (tool,) = with_registry_tools(bundle_with(Tool("find", "t.yaml")), {"find": RegistryTool(endpoint)}).tools.values()
+    assert tool.http is not None
+    assert tool_problem(tool) == ""
+    request = HttpTool(tool, tool.http, Web(NO_PERMISSIONS.addresses).fetch, Environment({})).request({"id": "1"}, {})
+    assert (request.url, request.body) == (endpoint, b'{"id":"1"}')
