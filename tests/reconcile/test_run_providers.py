@@ -139,6 +139,17 @@ async def test_what_is_missing_fails_the_run_by_name(world: World, providers: di
     assert message in condition(run)["message"]
 
 
+async def test_a_provider_that_comes_later_is_for_the_next_run(world: World) -> None:
+    """A run whose Provider is not there has ended, and stays so when it comes; the next run of the same template finds it."""
+    named = {"default": [ref("late")]}
+    assert condition(await run_of(world, providers=named))["reason"] == "ProviderNotFound"
+    await world.apply(PROVIDER, "late", MOCK)
+    await world.job("again", providers=named)
+    await world.look_at_all(2)
+    runs = {run["spec"]["jobRef"]["name"]: run["status"] for run in await world.runs()}
+    assert (runs["eval"]["phase"], runs["again"].get("plan", {}).get("items")) == ("Failed", 1)
+
+
 async def test_a_provider_that_cannot_be_read(lenient_world: World) -> None:
     """A Provider of another product may be no provider of ours; the run names it and the field."""
     await lenient_world.apply(PROVIDER, "a", {**OPENAI, "credential": {"envVar": "REDIS_URL"}})
