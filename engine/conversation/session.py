@@ -18,6 +18,7 @@ from engine.providers.messages import Message, ToolCall, ToolResult
 from engine.providers.port import Script as Place
 from engine.providers.port import ToolSpec
 from engine.tools.port import CallableTool
+from foundation.errors import first_failure
 
 if TYPE_CHECKING:
     from engine.conversation.window import Window
@@ -98,7 +99,7 @@ class Session:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(run(call, tool)) for call, tool in zip(calls, found, strict=True)]
         except BaseExceptionGroup as failed:
-            raise failed.exceptions[0] from None
+            raise first_failure(failed) from None
         return [self._presented(task.result()) for task in tasks]
 
     def performer(self) -> Performer | None:
