@@ -104,7 +104,7 @@ class ProviderSpec(OpenModel):
     role: Role = Field("llm", description="What the provider is used for.")
     model: ShortText | None = Field(None, description="The model; every type but mock needs it.")
     base_url: PathText | None = Field(None, alias="baseURL", description="URL to use instead of the vendor's.")
-    headers: dict[str, LongText] = Field(default_factory=dict, max_length=64, description="More headers of every request.")
+    headers: dict[str, LongText] = Field(default_factory=dict, max_length=64, description="More headers of every request, in clear: no credentials.")
     platform: Platform | None = Field(None, description="The cloud that serves the model; together with auth.")
     auth: Auth | None = Field(None, description="How the platform knows us; together with platform.")
     credential: Credential | None = Field(None, description="Where the API key comes from.")
