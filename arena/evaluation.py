@@ -93,7 +93,7 @@ class Evaluation:
         return {} if self._runner is None else self._runner.troubles
 
     async def run(self) -> None:
-        """Run every item, `concurrency` at a time; memory does not grow with their number."""
+        """Run every item, `concurrency` at a time; memory does not grow with their number. Cancelled, it keeps the results there are, and skips the rest."""
         if self.asks_models:
             _make(self._request.media_cache)
         runner = self._runner = ItemRunner(
@@ -104,6 +104,9 @@ class Evaluation:
             async with asyncio.TaskGroup() as group:
                 for _ in range(min(self._request.concurrency, len(self.plan.items))):
                     group.create_task(self._work(runner, items))
+        except asyncio.CancelledError:
+            self.results.stop("cancelled", self._clock.now())
+            raise
         finally:
             await runner.close()
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TextIO
 
 from arena.cli.screen import bar, printable
+from arena.cli.stopping import run_until_stopped
 from arena.evaluation import Evaluation
 from engine.results.verdicts import Counts
 
@@ -40,10 +41,10 @@ class _Line:
 
 
 async def run_with_progress(evaluation: Evaluation, stream: TextIO, *, period_s: float = _PERIOD_S) -> None:
-    """Run an evaluation; where `stream` is a terminal, show once a period how far it is, and leave nothing of that behind."""
+    """Run an evaluation until it ends or is stopped; where `stream` is a terminal, show once a period how far it is, and leave nothing of that behind."""
     line = _Line(evaluation, stream, period_s) if stream.isatty() else None
     try:
-        await evaluation.run()
+        await run_until_stopped(evaluation.run())
     finally:
         if line is not None:
             line.remove()

@@ -2,7 +2,7 @@
 
 from typing import TextIO
 
-from arena.cli.screen import dollars, paint, printable, table
+from arena.cli.screen import counted, dollars, paint, printable, table
 from arena.evaluation import Evaluation
 from engine.items import Verdict
 from engine.results.reproduce import reproduce_command
@@ -19,13 +19,21 @@ def write_table(evaluation: Evaluation, out: TextIO) -> None:
     ]
     out.write(table(["SCENARIO", "PROVIDER", "ITEMS", "PASSED", "FAILED", "ERRORS"], rows))
     _write_failures(evaluation, out)
+    out.write(f"\n{ended(evaluation, out)}\n")
+
+
+def ended(evaluation: Evaluation, out: TextIO) -> str:
+    """Return the last line: the verdict with its figures; for an evaluation that was stopped, how much of it there is, which is no verdict."""
+    summary = evaluation.results.summary()
     counts, rate = summary.total.counts, summary.rate
+    cost = f"  ${dollars(summary.total.cost_usd)}" if summary.total.cost_usd is not None else ""
+    after = f"{cost}{'  MOCKED' if summary.identity.mocked else ''}"
+    if summary.stopped:
+        return f"{paint('stopped', 'yellow', out)}: {counts.executed} of {counted(counts.items, 'item')} had ended  {counts.passed} passed{after}"
     bounds = f" ({100 * rate.low:.1f} to {100 * rate.high:.1f})" if rate.low is not None and rate.high is not None else ""
     share = 100 * counts.passed / counts.executed if counts.executed else 0.0
     word, colour = {"pass": ("passed", "green"), "fail": ("failed", "red")}.get(summary.verdict.value, ("error", "red"))
-    cost = f"  ${dollars(summary.total.cost_usd)}" if summary.total.cost_usd is not None else ""
-    mocked = "  MOCKED" if summary.identity.mocked else ""
-    out.write(f"\n{paint(word, colour, out)}  {counts.passed} of {counts.executed} items  pass rate {share:.1f} %{bounds}{cost}{mocked}\n")
+    return f"{paint(word, colour, out)}  {counts.passed} of {counts.executed} items  pass rate {share:.1f} %{bounds}{after}"
 
 
 def _write_failures(evaluation: Evaluation, out: TextIO) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from arena import settings
+from arena.cli import EXIT_INTERRUPTED
 from arena.cli.options import AllowNetwork, Mock, OwnCode, OwnCodeNetwork, OwnCodeUnconfined, own_permissions
 from arena.cli.outcome import EXIT_ERROR, EXIT_FAIL, EXIT_PASS
 from arena.cli.screen import print_warning
@@ -32,7 +33,7 @@ from arena.cli.selecting import (
 if TYPE_CHECKING:
     from arena.evaluation import Evaluation
 
-_EXIT_CODES = {"pass": EXIT_PASS, "fail": EXIT_FAIL, "error": EXIT_ERROR, "cancelled": EXIT_ERROR}
+_EXIT_CODES = {"pass": EXIT_PASS, "fail": EXIT_FAIL, "error": EXIT_ERROR, "cancelled": EXIT_INTERRUPTED}
 
 
 class EvalFormat(StrEnum):
@@ -80,8 +81,9 @@ def evaluate(  # noqa: PLR0913 - one parameter an option
         EvalFormat, typer.Option("--output", "-o", envvar=settings.EVAL_OUTPUT, help="How to print; github adds annotations and a step summary.")
     ] = EvalFormat.TABLE,
 ) -> int:
-    """Run a bundle from disk; exit 0 pass, 1 fail, 2 bundle or usage, 3 error."""
-    from arena.evaluation import Evaluation, EvaluationRequest  # noqa: PLC0415 - the engine, only when it is needed
+    """Run a bundle from disk; exit 0 pass, 1 fail, 2 bundle or usage, 3 error, 130 stopped: ctrl-c and SIGTERM keep the results of what has ended."""
+    from arena.cli.eval_table import ended, write_table  # noqa: PLC0415 - the engine, only when it is needed
+    from arena.evaluation import Evaluation, EvaluationRequest  # noqa: PLC0415 - same
 
     root, arena_file = locate(path)
     request = EvaluationRequest(
@@ -105,11 +107,11 @@ def evaluate(  # noqa: PLR0913 - one parameter an option
         if output is EvalFormat.JSON:
             evaluation.results.write_document(sys.stdout.buffer)
             sys.stdout.buffer.flush()
+            if evaluation.results.summary().stopped:
+                sys.stderr.write(f"{ended(evaluation, sys.stderr)}\n")
         else:
             if output is EvalFormat.GITHUB:
                 _annotate(evaluation)
-            from arena.cli.eval_table import write_table  # noqa: PLC0415 - not for JSON
-
             write_table(evaluation, sys.stdout)
         return _EXIT_CODES[evaluation.results.summary().verdict.value]
 

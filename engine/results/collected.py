@@ -4,13 +4,14 @@ Lines go to an anonymous temporary file, so memory does not grow with the items.
 """
 
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Self
 
-from engine.items import ItemResult
-from engine.records import PlacedLine, Record, record_of
-from engine.results.lines import item_line
+from engine.items import ItemResult, Verdict
+from engine.records import PlacedLine, Record, bare_record, record_of
+from engine.results.lines import item_line, line_without_transcript
 from engine.results.spools import RecordSpool, Spool
 from engine.results.summary import PlanView, RunIdentity, Summary, SummaryBuilder
 from engine.results.verdicts import Counts
@@ -29,6 +30,7 @@ class CollectedResults:
         self._builder = SummaryBuilder(identity, plan, confidence, min_pass_rate)
         self._lines = Spool(len(plan.items))
         self._records = RecordSpool(len(plan.items))
+        self._stopped = ""
 
     def add(self, result: ItemResult) -> Record:
         """Keep `result` and return its record; a second result of an item changes nothing.
@@ -38,14 +40,28 @@ class CollectedResults:
         """
         line = item_line(result, self._identity.run)
         record = record_of(result, line=PlacedLine("eval", 0, len(line), ""))
+        self._keep(record, line)
+        return record
+
+    def stop(self, stopped: str, at: datetime) -> None:
+        """Count every item that has no result yet as skipped. `stopped` says why, as in `engine.results.verdicts.verdict_of`, and is the summary's from now on.
+
+        Raises:
+            OSError: the temporary directory is full.
+        """
+        self._stopped = stopped
+        for index, item in enumerate(self._plan.items):
+            record = bare_record(index, item.id, Verdict.SKIPPED, at=at)
+            self._keep(record, line_without_transcript(record, item, self._identity.run))
+
+    def _keep(self, record: Record, line: bytes) -> None:
         if self._records.add(record):
             self._lines.put(record.index, line)
             self._builder.add(record)
-        return record
 
-    def summary(self, *, stopped: str = "") -> Summary:
-        """Return the summary of what was added. `stopped` as in `engine.results.verdicts.verdict_of`."""
-        return self._builder.build(stopped=stopped)
+    def summary(self) -> Summary:
+        """Return the summary of what was added."""
+        return self._builder.build(stopped=self._stopped)
 
     @property
     def counts(self) -> Counts:
@@ -56,15 +72,15 @@ class CollectedResults:
         """Yield the records in item order."""
         return iter(self._records)
 
-    def write_document(self, out: BinaryIO, *, stopped: str = "") -> None:
+    def write_document(self, out: BinaryIO) -> None:
         """Stream `{"summary": …, "items": […]}` to `out` as UTF-8 JSON, an item a line, with a line end."""
-        out.write(b'{"summary": ' + self.summary(stopped=stopped).to_bytes() + b',\n"items": [')
+        out.write(b'{"summary": ' + self.summary().to_bytes() + b',\n"items": [')
         for number, line in enumerate(self._lines.values()):
             out.write(b",\n" if number else b"\n")
             out.write(line)
         out.write(b"\n]}\n")
 
-    def write_files(self, directory: Path, *, stopped: str = "") -> "SettledFiles":
+    def write_files(self, directory: Path) -> "SettledFiles":
         """Write results.jsonl, summary.json, junit.xml and report.md into `directory`; nothing when an item has no result.
 
         Raises:
@@ -72,14 +88,14 @@ class CollectedResults:
         """
         from engine.results.files import write_files  # noqa: PLC0415 - only who wants files pays for junit and report
 
-        return write_files(directory, self._plan, self._records, lambda record: self._lines.get(record.index), self.summary(stopped=stopped))
+        return write_files(directory, self._plan, self._records, lambda record: self._lines.get(record.index), self.summary())
 
-    def write_report(self, out: BinaryIO, *, stopped: str = "") -> None:
+    def write_report(self, out: BinaryIO) -> None:
         """Write report.md to `out`."""
         from engine.results.report import write_report  # noqa: PLC0415 - as above
 
         cases = ((self._plan.items[record.index], record) for record in self._records)
-        write_report(out, self.summary(stopped=stopped), self._plan, cases)
+        write_report(out, self.summary(), self._plan, cases)
 
     def lines(self) -> Iterator[bytes]:
         """Yield the lines of results.jsonl in item order, without their ends."""

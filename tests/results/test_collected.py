@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +35,19 @@ def test_the_document_is_in_item_order(plan_of: PlanOf, result_of: ResultOf) -> 
     assert (document["summary"]["verdict"], document["summary"]["totals"]["items"]) == ("pass", 3)
 
 
-def test_a_document_without_items_is_valid(plan_of: PlanOf) -> None:
-    """Stopped before the first item, the document is valid JSON and says so."""
-    out = io.BytesIO()
-    with CollectedResults(RunIdentity(), plan_of()) as collected:
-        collected.write_document(out, stopped="cancelled")
+def test_what_a_stop_left_is_skipped(plan_of: PlanOf, result_of: ResultOf, tmp_path: Path) -> None:
+    """What has ended keeps its result, the rest is there as skipped, and there is no verdict on the whole: it was cancelled. Files are written as ever."""
+    plan, out = plan_of(scenarios="abc"), io.BytesIO()
+    with CollectedResults(RunIdentity(), plan) as collected:
+        collected.add(result_of(plan.items[1]))
+        collected.stop("cancelled", datetime(2026, 3, 1, tzinfo=UTC))
+        collected.write_document(out)
+        assert collected.write_files(tmp_path).written
     document = json.loads(out.getvalue())
-    assert (document["items"], document["summary"]["verdict"]) == ([], "cancelled")
+    summary = document["summary"]
+    assert [item["verdict"] for item in document["items"]] == ["skipped", "pass", "skipped"]
+    assert (summary["verdict"], summary["stopped"], summary["drainedItems"], summary["totals"]["passed"]) == ("cancelled", "cancelled", 2, 1)
+    assert len((tmp_path / "results.jsonl").read_bytes().splitlines()) == 3
 
 
 async def test_files_equal_those_of_a_run(
