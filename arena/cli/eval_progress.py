@@ -1,8 +1,12 @@
-"""One line while `arena eval` runs, rewritten in place: real models take minutes, and silence looks like a program that hangs."""
+"""What a person sees while `arena eval` runs: real models take minutes, and silence looks like a program that hangs.
+
+A terminal has one line, rewritten in place; elsewhere only a provider that does not answer is worth a line.
+"""
 
 import asyncio
+import math
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TextIO
 
 from arena.cli.screen import bar, printable
@@ -11,43 +15,84 @@ from arena.evaluation import Evaluation
 from engine.results.verdicts import Counts
 
 _PERIOD_S = 1.0
+_SILENCE_S = 10.0
 _MINUTE = 60
 
 
 class _Line:
     """The line on a terminal, written again once a period until it is removed."""
 
-    def __init__(self, evaluation: Evaluation, stream: TextIO, period_s: float) -> None:
+    def __init__(self, evaluation: Evaluation, stream: TextIO) -> None:
         self._evaluation = evaluation
         self._stream = stream
-        self._period_s = period_s
-        self._loop = asyncio.get_running_loop()
-        self._began = self._loop.time()
-        self._next = self._loop.call_later(period_s, self._show)
+
+    def show(self, elapsed_s: float) -> None:
+        evaluation, columns = self._evaluation, shutil.get_terminal_size().columns
+        line = progress_line(evaluation.results.counts, len(evaluation.plan.items), elapsed_s, evaluation.troubles)
+        self._write(line[: columns - 1])  # a line that wraps could not be rewritten
 
     def remove(self) -> None:
-        self._next.cancel()
         self._write("")
-
-    def _show(self) -> None:
-        evaluation, columns = self._evaluation, shutil.get_terminal_size().columns
-        line = progress_line(evaluation.results.counts, len(evaluation.plan.items), self._loop.time() - self._began, evaluation.troubles)
-        self._write(line[: columns - 1])  # a line that wraps could not be rewritten
-        self._next = self._loop.call_later(self._period_s, self._show)
 
     def _write(self, text: str) -> None:
         self._stream.write(f"\r\x1b[K{text}")
         self._stream.flush()
 
 
+class _Log:
+    """Lines about outages in a log, which keeps them all."""
+
+    def __init__(self, evaluation: Evaluation, stream: TextIO) -> None:
+        self._evaluation = evaluation
+        self._stream = stream
+        self._outages = Outages()
+
+    def show(self, elapsed_s: float) -> None:
+        for line in self._outages.lines(elapsed_s, self._evaluation.troubles):
+            self._stream.write(f"{line}\n")
+            self._stream.flush()
+
+    def remove(self) -> None:
+        """Leave what was said."""
+
+
+class Outages:
+    """What to say, and when, of providers that do not answer."""
+
+    def __init__(self) -> None:
+        self._since_s: dict[str, float] = {}
+        self._told_s: dict[str, float] = {}
+
+    def lines(self, now_s: float, troubles: Mapping[str, str]) -> Iterator[str]:
+        """Yield a line for each provider that has had the trouble of `troubles` for ten seconds, and of which nothing was said for a minute."""
+        self._since_s = {name: self._since_s.get(name, now_s) for name in troubles}
+        for name, why in troubles.items():
+            if now_s - self._since_s[name] >= _SILENCE_S and now_s - self._told_s.get(name, -math.inf) >= _MINUTE:
+                self._told_s[name] = now_s
+                yield f"{name}: {printable(why)}; asking again"
+
+
 async def run_with_progress(evaluation: Evaluation, stream: TextIO, *, period_s: float = _PERIOD_S) -> None:
-    """Run an evaluation until it ends or is stopped; where `stream` is a terminal, show once a period how far it is, and leave nothing of that behind."""
-    line = _Line(evaluation, stream, period_s) if stream.isatty() else None
+    """Run an evaluation until it ends or is stopped, and look at it once a period.
+
+    Where `stream` is a terminal, it shows how far it is, and nothing of that is left behind; elsewhere it says which provider does not answer.
+    """
+    shown = _Line(evaluation, stream) if stream.isatty() else _Log(evaluation, stream)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    following: asyncio.TimerHandle
+
+    def look() -> None:
+        nonlocal following
+        shown.show(loop.time() - began)
+        following = loop.call_later(period_s, look)
+
+    following = loop.call_later(period_s, look)
     try:
         await run_until_stopped(evaluation.run())
     finally:
-        if line is not None:
-            line.remove()
+        following.cancel()
+        shown.remove()
 
 
 def progress_line(counts: Counts, total: int, elapsed_s: float, troubles: Mapping[str, str]) -> str:
