@@ -1,10 +1,13 @@
 """What `arena eval` prints for a person: a line a cell, the failures, the verdict."""
 
+from collections.abc import Hashable, Iterator
 from typing import TextIO
 
+from arena.cli.alike import likeness_of, more_like_it, told_once
 from arena.cli.screen import counted, dollars, paint, printable, table
 from arena.evaluation import Evaluation
-from engine.items import Verdict
+from engine.records import Record
+from engine.results.reader import FAILED
 from engine.results.reproduce import reproduce_command
 
 _SHOWN_FAILURES = 20
@@ -37,24 +40,34 @@ def ended(evaluation: Evaluation, out: TextIO) -> str:
 
 
 def _write_failures(evaluation: Evaluation, out: TextIO) -> None:
-    shown = 0
-    for record in evaluation.results.records():
-        if record.verdict in {Verdict.PASS, Verdict.SKIPPED}:
-            continue
-        shown += 1
-        if shown > _SHOWN_FAILURES:
+    items = evaluation.plan.items
+
+    def failures() -> Iterator[Record]:
+        return (record for record in evaluation.results.records() if record.verdict in FAILED)
+
+    def likeness(record: Record) -> Hashable:
+        return likeness_of(record.verdict, items[record.index].provider, _causes(record))
+
+    for shown, (record, others) in enumerate(told_once(failures, likeness)):
+        if shown == _SHOWN_FAILURES:
             out.write("\n… more failed items: --out DIR writes all of them\n")
             return
-        item = evaluation.plan.items[record.index]
-        out.write(
-            f"\n{paint(record.verdict.value, 'red', out)}  {item.scenario} x {item.provider}  trial {item.trial}{f'  {item.perturbation}' if item.perturbation else ''}\n"
-        )
-        if record.error is not None and not (record.error.kind == "check" and any(check.error for check in record.failed)):
-            out.write(f"  {record.error.kind}: {printable(record.error.message)}\n")
-        for check in record.failed:
-            where = f"turn {check.turn + 1}" if check.turn is not None else check.scope.value
-            said = check.error or check.message or check.explanation
-            out.write(f"  {where}: {check.name or check.type}: {printable(said)}\n")
-            if check.explanation and check.explanation != said:
-                out.write(f"    {printable(check.explanation)}\n")
-        out.write(f"  {reproduce_command(evaluation.plan, item)}\n")
+        item = items[record.index]
+        variant = f"  {item.perturbation}" if item.perturbation else ""
+        out.write(f"\n{paint(record.verdict.value, 'red', out)}  {item.scenario} x {item.provider}  trial {item.trial}{variant}\n")
+        out.writelines(f"  {line}\n" for line in (*_causes(record), reproduce_command(evaluation.plan, item)))
+        out.writelines(f"{line}\n" for line in more_like_it(others))
+
+
+def _causes(record: Record) -> list[str]:
+    """Return what went wrong, a line a cause; an error that a check has told already is not told again."""
+    lines = []
+    if record.error is not None and not (record.error.kind == "check" and any(check.error for check in record.failed)):
+        lines.append(f"{record.error.kind}: {printable(record.error.message)}")
+    for check in record.failed:
+        where = f"turn {check.turn + 1}" if check.turn is not None else check.scope.value
+        said = check.error or check.message or check.explanation
+        lines.append(f"{where}: {check.name or check.type}: {printable(said)}")
+        if check.explanation and check.explanation != said:
+            lines.append(f"  {printable(check.explanation)}")
+    return lines

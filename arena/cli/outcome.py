@@ -40,10 +40,8 @@ def verdict_lines(run: dict[str, Any], directory: Path) -> Iterator[str]:
     if summary is None or code == EXIT_PASS:
         return
     yield from failure_lines(directory, limit=_SHOWN_FAILURES)
-    unpassed = int(summary["totalItems"]) - int(summary["passedItems"])
-    if unpassed > _SHOWN_FAILURES:
-        yield f"\n  and {unpassed - _SHOWN_FAILURES} more"
-    yield f"  arena show {name}{' --failed' if unpassed else ''}{of_namespace(run['metadata']['namespace'])}"
+    flag = " --failed" if int(summary["totalItems"]) > int(summary["passedItems"]) else ""
+    yield f"  arena show {name}{flag}{of_namespace(run['metadata']['namespace'])}"
 
 
 def _what(run: dict[str, Any]) -> str:

@@ -3,11 +3,11 @@
 import json
 import shlex
 import sys
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Any
 
+from arena.cli.alike import likeness_of, more_like_it, told_once
 from arena.cli.outcome import verdict_lines
 from arena.cli.screen import paint, printable, table
 from engine.errors import OutputUnavailable
@@ -59,11 +59,21 @@ def _matrix(directory: Path) -> str:
 
 
 def failure_lines(directory: Path, *, limit: int | None = None, transcripts: bool = False) -> Iterator[str]:
-    """Yield, for each failed item, its first failed check and the command that runs it again; with `transcripts`, its conversation."""
-    plan = _plan(directory)
+    """Yield, for each failed item, its failed checks and the command that runs it again; with `transcripts`, its conversation.
+
+    Items that ended in the same error are told once. `limit` is the number of items that are told; a last line counts those that nothing is said of.
+    """
+    plan, untold = _plan(directory), 0
     items = {item.id: item for item in plan.items} if plan else {}
+
+    def likeness(item: dict[str, Any]) -> Hashable:
+        return likeness_of(item["verdict"], item["provider"], list(_causes(item, explained=True)))
+
     try:
-        for item in islice(read_failed_items(directory), limit):
+        for told, (item, others) in enumerate(told_once(lambda: read_failed_items(directory), likeness)):
+            if limit is not None and told >= limit:
+                untold += 1 + others
+                continue
             yield ""
             yield f"{paint(item['verdict'], 'red')}  {item['scenario']} x {item['provider']}  trial {item['trial']}{_variant(item)}"
             yield from (f"  {printable(text)}" for text in _causes(item, explained=transcripts))
@@ -71,8 +81,11 @@ def failure_lines(directory: Path, *, limit: int | None = None, transcripts: boo
                 yield from _conversation(item)
             if plan is not None and item["item"] in items and (again := reproduce_command(plan, items[item["item"]])):
                 yield f"  {again}"
+            yield from more_like_it(others)
     except OutputUnavailable as error:
         yield f"  {error.message}"
+    if untold:
+        yield f"\n  and {untold} more"
 
 
 def _variant(item: dict[str, Any]) -> str:
