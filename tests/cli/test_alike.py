@@ -71,10 +71,10 @@ def test_both_screens_tell_an_error_once(tmp_path: Path, monkeypatch: pytest.Mon
         "error  order-status x brisk  trial 1",
         "  provider.auth: the provider refused the key of 'brisk'",
         "  arena eval . --scenario order-status --provider brisk",
-        "  … and 19 more like this",
+        "  … and 29 more like this",
     ]
     blocks = [*block, *(line.replace("brisk", "steady") for line in block)]
     assert "\n".join(blocks) in printed.getvalue()
     assert printed.getvalue().count("provider.auth") == 2
     assert list(failure_lines(tmp_path / "out")) == blocks
-    assert list(failure_lines(tmp_path / "out", limit=1)) == [*block, "\n  and 20 more"]
+    assert list(failure_lines(tmp_path / "out", limit=1)) == [*block, "\n  and 30 more"]
