@@ -14,8 +14,9 @@ from engine.bundle.recording_reader import load_recording
 from engine.bundle.recordings import RECORDING, recordings_of
 from engine.bundle.supported import code_of, needs_of
 from engine.errors import ArenaFileNotFound, BundleInvalid, EngineError
-from engine.permissions import ALLOWING_CODE
+from engine.permissions import ALLOWING_CODE, NO_PERMISSIONS
 from engine.plan import PlanRequest, make_plan
+from engine.providers.addresses import refused_addresses
 
 __all__ = ["Problem", "Severity", "validate_bundle"]
 
@@ -46,7 +47,13 @@ def _plan_problems(bundle: Bundle, *, with_code: bool) -> list[Problem]:
     unbuilt, programs = dict.fromkeys(needs_of(bundle, plan)), {} if with_code else dict.fromkeys(code_of(bundle, plan))
     notes = [Problem(Severity.NOTE, place.file, place.line, what) for place, what in unbuilt]
     notes += [Problem(Severity.NOTE, place.file, place.line, what, ALLOWING_CODE) for place, what in programs]
-    return [*warnings, *notes, *dict.fromkeys(advice_of(bundle, plan))]
+    refused = (_refused_address(bundle, *found) for found in refused_addresses({**plan.serving, **plan.providers}, NO_PERMISSIONS.addresses))
+    return [*warnings, *refused, *notes, *dict.fromkeys(advice_of(bundle, plan))]
+
+
+def _refused_address(bundle: Bundle, provider: str, sentence: str, remedy: str) -> Problem:
+    place = bundle.providers[provider].location
+    return Problem(Severity.WARNING, place.file, place.line, sentence, remedy)
 
 
 def _recording_problems(bundle: Bundle) -> list[Problem]:

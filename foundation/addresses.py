@@ -73,6 +73,13 @@ class AddressPolicy:
                 return Refusal(said, f"{address}/{address.max_prefixlen}")
         return None
 
+    def refused_host(self, host: str) -> "Refusal | None":
+        """Return what speaks against a host that is written as an address; None when nothing does, or when it is a name."""
+        try:
+            return self.refused(host, [ip_address(host)])
+        except ValueError:
+            return None
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:

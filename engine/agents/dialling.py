@@ -20,7 +20,7 @@ from engine.agents.frames import MAX_FRAME_BYTES
 from engine.errors import ProviderError
 from engine.providers.refusals import refused
 from engine.providers.retry_after import retry_after_s
-from engine.providers.sessions import OWN_ADDRESSES, AddressRefused, open_session, refused_host
+from engine.providers.sessions import OWN_ADDRESSES, AddressRefused, open_session
 from foundation.addresses import AddressPolicy
 
 PATH: Final = "/ws"
@@ -81,7 +81,7 @@ class Dialler:
         Raises:
             ProviderError: there is none.
         """
-        if refusal := refused_host(self._policy, url.host or ""):
+        if refusal := self._policy.refused_host(url.host or ""):
             raise failures.of("invalid_request", f"its address may not be reached: {refusal.cause}", transient=False)
         try:
             async with asyncio.timeout(within_s):

@@ -14,6 +14,7 @@ from engine.bundle.provider_reader import RECORDING_KEYS
 from engine.bundle.supported import serving_of
 from engine.errors import BundleInvalid, ProviderNotFound
 from engine.plan import Plan
+from engine.providers.addresses import check_addresses
 from engine.providers.connections import NO_CONNECTIONS, Connections
 from engine.providers.credentials import Keys, check
 from engine.providers.mock import GENERIC_REPLY, MockProvider
@@ -37,7 +38,7 @@ class ProviderSet:
 
     Raises (when built):
         BundleInvalid: a response file cannot be read.
-        FeatureNotSupported: a type is not built.
+        FeatureNotSupported: a type is not built, or an address may not be reached; the message names each.
         CredentialMissing: a provider's key is not where it should be; the message names each.
     """
 
@@ -49,7 +50,9 @@ class ProviderSet:
         self._remotes: Remotes | None = None
         self._media: MediaStore | None = None
         asked = serving_of(bundle, plan.scenarios)
-        check({**{name: spec for name, spec in plan.serving.items() if name in asked}, **plan.providers}, connections.environment)
+        specs = {**{name: spec for name, spec in plan.serving.items() if name in asked}, **plan.providers}
+        check_addresses(specs, plan.permissions.addresses)
+        check(specs, connections.environment)
         self._files: dict[str, MockResponses] = {}
         self._generic = GENERIC_REPLY if plan.mocked is not None else ""
         self._subjects = {name: self._entry(name, spec) for name, spec in plan.providers.items()}

@@ -1,6 +1,6 @@
 """The remote providers of one process: one transport, and for each provider one account that all its roles share.
 
-Owns which addresses a provider may have, and what of its spec says how it is asked. Must not know plans or conversations.
+Owns what of a provider's spec says how it is asked. Must not know plans or conversations.
 """
 
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.bundle.provider_reader import is_base_url
 from engine.errors import BundleInvalid
+from engine.providers.addresses import policy_of, written_address
 from engine.providers.connections import Connections
 from engine.providers.credentials import Keys
 from engine.providers.limits import Limiter, limits_of
@@ -48,7 +49,7 @@ class Remotes:
             CredentialMissing: its key is not where it should be.
             BundleInvalid: its address is none.
         """
-        written = str(spec.get("base_url") or (spec.get("platform") or {}).get("endpoint") or "")
+        written = written_address(spec)
         if written and not is_base_url(written):
             raise BundleInvalid(
                 f"cannot ask provider '{name}': its address is none of http or https", hint="write scheme, host and path: https://host/v1"
@@ -75,12 +76,10 @@ class Remotes:
         return self._accounts[owner]
 
     def _reach(self, spec: Spec) -> Reach:
-        """Return where a provider's connections may go: a bundle's to public addresses, a job's and our own defaults to private ones too."""
         wishes = spec.get("http_transport") or {}
-        written = spec.get("base_url") or (spec.get("platform") or {}).get("endpoint")
-        is_own = bool(spec.get("from_job")) or not written
-        policy = AddressPolicy(self._policy.allowed_networks, allows_private=True) if is_own else self._policy
-        return Reach(policy, int(wishes.get("max_conns_per_host") or 0), seconds_of(wishes.get("idle_conn_timeout"), KEEP_ALIVE_S))
+        return Reach(
+            policy_of(spec, self._policy), int(wishes.get("max_conns_per_host") or 0), seconds_of(wishes.get("idle_conn_timeout"), KEEP_ALIVE_S)
+        )
 
 
 def _owner(name: str, spec: Spec) -> str:

@@ -6,14 +6,13 @@ Owns the resolver that checks, and which addresses a job's own endpoints may hav
 import asyncio
 import socket
 from collections.abc import Callable, Sequence
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
 
 from engine.providers.timed import TimedRequest, TimedResponse
-from foundation.addresses import Address, AddressPolicy, Refusal, resolve
+from foundation.addresses import Address, AddressPolicy, resolve
 
 if TYPE_CHECKING:
     from aiohttp.abc import ResolveResult
@@ -41,7 +40,7 @@ def open_session(
 ) -> aiohttp.ClientSession:
     """Return a session without cookies, proxies or time limits but that for reaching a host; whoever opens it closes it.
 
-    It checks what a name resolves to; an address instead of a name is the caller's to check, by `refused_host`. A refusal is an `AddressRefused` in the
+    It checks what a name resolves to; an address instead of a name is the caller's to check, by `AddressPolicy.refused_host`. A refusal is an `AddressRefused` in the
     `os_error` of aiohttp's error.
     """
     connector = aiohttp.TCPConnector(
@@ -58,14 +57,6 @@ def open_session(
         response_class=TimedResponse,
         middlewares=middlewares,
     )
-
-
-def refused_host(policy: AddressPolicy, host: str) -> Refusal | None:
-    """Return what speaks against a host that is written as an address; None when nothing does, or when it is a name."""
-    try:
-        return policy.refused(host, [ip_address(host)])
-    except ValueError:
-        return None
 
 
 class AddressRefused(OSError):

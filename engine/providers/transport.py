@@ -16,8 +16,9 @@ from aiohttp import payload
 from yarl import URL
 
 from engine.errors import ProviderError
+from engine.providers.addresses import allowing
 from engine.providers.deadline import Deadline
-from engine.providers.sessions import KEEP_ALIVE_S, AddressRefused, Find, open_session, refused_host
+from engine.providers.sessions import KEEP_ALIVE_S, AddressRefused, Find, open_session
 from engine.providers.timed import TimedResponse
 from foundation.addresses import AddressPolicy, resolve
 
@@ -147,7 +148,7 @@ class Pool:
         Raises:
             ProviderError: its host is an address that the policy refuses (`invalid_request`).
         """
-        if refusal := refused_host(self._reach.policy, url.host or ""):
+        if refusal := self._reach.policy.refused_host(url.host or ""):
             raise _refused(url, refusal.cause, refusal.network)
         self._checked.add(url.host)
 
@@ -315,5 +316,4 @@ def _words(error: BaseException) -> str:
 
 
 def _refused(url: URL, cause: str, network: str) -> ProviderError:
-    hint = f"an operator may allow it: --allow-network {network}"
-    return ProviderError(f"cannot ask '{shown(url)}': it may not be reached: {cause} ({hint})", kind="invalid_request", transient=False)
+    return ProviderError(f"cannot ask '{shown(url)}': it may not be reached: {cause} ({allowing(network)})", kind="invalid_request", transient=False)

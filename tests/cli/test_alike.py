@@ -68,7 +68,7 @@ def test_both_screens_tell_an_error_once(tmp_path: Path, monkeypatch: pytest.Mon
         (tmp_path / "out" / "plan-0.json").write_bytes(evaluation.plan.to_bytes())
     block = [
         "",
-        "error  order-status x brisk  trial 1",
+        "error  order-status x brisk  trial 1  tone=please",
         "  provider.auth: the provider refused the key of 'brisk'",
         "  arena eval . --scenario order-status --provider brisk",
         "  … and 29 more like this",

@@ -3,12 +3,17 @@
 import asyncio
 import json
 from collections.abc import Sequence
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from engine.bundle.problems import Severity
+from engine.providers.addresses import refused_addresses
+from engine.validate import validate_bundle
+from foundation.addresses import AddressPolicy
 from tests.e2e.installation import ARENA, Done, clean_environment, run_command
 from tests.providers.vendor_server import Seen, Step, VendorServer, answer, sse
 
@@ -107,9 +112,39 @@ async def test_a_missing_key_fails_by_name_before_anything_is_asked(server: Vend
 
 
 async def test_a_private_address_is_the_operators_to_allow(server: VendorServer, bundle: Path) -> None:
-    """A bundle's model on a private address is not asked, and the error says what would allow it."""
+    """A bundle's models on a private address are refused by name before the first item, with what would allow it."""
     done = await evaluate(bundle, **KEYS)
-    items = json.loads(done.out)["items"]
-    assert (done.code, server.requests, {item["verdict"] for item in items}) == (3, [], {"error"})
-    assert {item["error"]["kind"] for item in items} == {"provider.invalid_request"}
-    assert "--allow-network 127.0.0.1/32" in items[0]["error"]["message"]
+    assert (done.code, done.out, server.requests) == (2, "", [])
+    address = f"{server.url}/v1"
+    refused = [f"cannot ask provider '{name}': '{address}' may not be reached: its address is loopback" for name in ("first", "judge", "second")]
+    assert done.err == f"error: {chr(10).join(refused)}\nhint: an operator may allow it: --allow-network 127.0.0.1/32\n"
+
+
+def test_validation_warns_of_a_private_address(bundle: Path) -> None:
+    """Whoever runs it may allow it, so it is no error; the warning stands at the provider's file."""
+    problems = [problem for problem in validate_bundle(bundle / "bundle") if "may not be reached" in problem.message]
+    assert [(problem.severity, problem.file) for problem in problems] == [
+        (Severity.WARNING, f"{name}.provider.yaml") for name in ("first", "judge", "second")
+    ]
+    assert {problem.hint for problem in problems} == {"an operator may allow it: --allow-network 127.0.0.1/32"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "refused"),
+    [
+        pytest.param({"base_url": "http://10.0.0.7/v1"}, True, id="a bundle's, private"),
+        pytest.param({"base_url": "http://[::1]:8000/v1"}, True, id="loopback of IPv6"),
+        pytest.param({"base_url": "https://93.184.215.14/v1"}, False, id="public"),
+        pytest.param({"base_url": "http://gpu.internal/v1"}, False, id="a name, which is looked at when it is connected to"),
+        pytest.param({"base_url": "http://10.0.0.7/v1", "from_job": True}, False, id="a job's own"),
+        pytest.param({"base_url": "http://169.254.169.254/v1", "from_job": True}, True, id="a job's, at a metadata service"),
+        pytest.param({"type": "ollama"}, False, id="our own default, on this machine"),
+        pytest.param({"type": "mock", "base_url": "http://10.0.0.7/v1"}, False, id="a mock, which connects to nothing"),
+        pytest.param({"type": "claude", "platform": {"type": "bedrock", "endpoint": "https://10.0.0.7"}}, True, id="a platform's endpoint"),
+    ],
+)
+def test_which_addresses_are_refused(spec: dict[str, Any], *, refused: bool) -> None:
+    """An address is judged before anybody is asked, by the rule that the transport keeps to."""
+    found = list(refused_addresses({"p": {"type": "openai", **spec}}, AddressPolicy()))
+    assert bool(found) is refused
+    assert list(refused_addresses({"p": {"type": "openai", **spec}}, AddressPolicy((ip_network("0.0.0.0/0"), ip_network("::/0"))))) == []
