@@ -20,11 +20,8 @@ from arena.cli.selecting import (
     PricesFile,
     Providers,
     Scenarios,
+    Selection,
     Trials,
-    locate,
-    mock_answers,
-    own_prices,
-    words,
 )
 
 if TYPE_CHECKING:
@@ -64,24 +61,22 @@ def estimate(  # noqa: PLR0913 - one parameter an option
     output: Annotated[EstimateFormat, typer.Option("--output", "-o", envvar=settings.ESTIMATE_OUTPUT, help="How to print.")] = EstimateFormat.TABLE,
 ) -> int:
     """Say how many requests, tokens and dollars `arena eval` of a bundle would take, and how long; nobody is asked."""
-    from arena.evaluation import EvaluationRequest, planned  # noqa: PLC0415 - the engine, only when it is needed
+    from arena.evaluation import planned  # noqa: PLC0415 - the engine, only when it is needed
     from engine.estimate.estimate import estimate as estimate_plan  # noqa: PLC0415 - same
     from engine.permissions import Permissions  # noqa: PLC0415 - same
 
-    root, arena_file = locate(path)
-    bundle, plan = planned(
-        EvaluationRequest(
-            root=root,
-            arena_file=arena_file,
-            scenarios=words("--scenario", scenario),
-            providers=words("--provider", provider),
-            trials=trials,
-            mock=mock_answers(mock_config, root, wanted=mock_provider),
-            concurrency=jobs,
-            permissions=Permissions("confined", code_network=True),  # nothing is run: what may be is asked when it is
-            prices=own_prices(prices),
-        )
+    chosen = Selection(
+        path=path,
+        scenario=scenario,
+        provider=provider,
+        trials=trials,
+        mock_provider=mock_provider,
+        mock_config=mock_config,
+        jobs=jobs,
+        prices=prices,
     )
+    permissions = Permissions("confined", code_network=True)  # nothing is run: what may be is asked when it is
+    bundle, plan = planned(chosen.request(permissions))
     for warning in (*bundle.warnings, *plan.warnings):
         print_warning(warning)
     found = estimate_plan(bundle, plan, latency_s=latency)

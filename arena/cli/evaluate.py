@@ -23,11 +23,8 @@ from arena.cli.selecting import (
     PricesFile,
     Providers,
     Scenarios,
+    Selection,
     Trials,
-    locate,
-    mock_answers,
-    own_prices,
-    words,
 )
 
 if TYPE_CHECKING:
@@ -83,22 +80,20 @@ def evaluate(  # noqa: PLR0913 - one parameter an option
 ) -> int:
     """Run a bundle from disk; exit 0 pass, 1 fail, 2 bundle or usage, 3 error, 130 stopped: ctrl-c and SIGTERM keep the results of what has ended."""
     from arena.cli.eval_table import ended, write_table  # noqa: PLC0415 - the engine, only when it is needed
-    from arena.evaluation import Evaluation, EvaluationRequest  # noqa: PLC0415 - same
+    from arena.evaluation import Evaluation  # noqa: PLC0415 - same
 
-    root, arena_file = locate(path)
-    request = EvaluationRequest(
-        root=root,
-        arena_file=arena_file,
-        scenarios=words("--scenario", scenario),
-        providers=words("--provider", provider),
+    chosen = Selection(
+        path=path,
+        scenario=scenario,
+        provider=provider,
         trials=trials,
-        mock=mock_answers(mock_config, root, wanted=mock_provider),
-        concurrency=jobs,
-        permissions=own_permissions(allow_network, code=allow_code, network_too=allow_code_network, unconfined=allow_code_unconfined),
-        prices=own_prices(prices),
-        media_cache=media_cache or settings.media_folder(),
+        mock_provider=mock_provider,
+        mock_config=mock_config,
+        jobs=jobs,
+        prices=prices,
     )
-    with Evaluation(request) as evaluation:
+    permissions = own_permissions(allow_network, code=allow_code, network_too=allow_code_network, unconfined=allow_code_unconfined)
+    with Evaluation(chosen.request(permissions, media_cache or settings.media_folder())) as evaluation:
         for warning in evaluation.warnings:
             print_warning(warning)
         _run(evaluation)

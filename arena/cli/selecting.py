@@ -1,6 +1,7 @@
 """What of a bundle from disk is meant: the options that `arena eval` and `arena estimate` share, and what they come to."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,8 @@ from arena import settings
 from arena.errors import UsageError
 
 if TYPE_CHECKING:
+    from arena.evaluation import EvaluationRequest
+    from engine.permissions import Permissions
     from engine.providers.prices import Price
 
 DEFAULT_CONCURRENCY = 16
@@ -40,6 +43,43 @@ PricesFile = Annotated[
         help="JSON file of prices by model, in USD for a million tokens, that come before the packaged ones.",
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The options as they were given."""
+
+    path: Path
+    scenario: Sequence[str]
+    provider: Sequence[str]
+    trials: int | None
+    mock_provider: bool
+    mock_config: Path | None
+    jobs: int
+    prices: Path | None
+
+    def request(self, permissions: "Permissions", media_cache: Path | None = None) -> "EvaluationRequest":
+        """Return what they ask for.
+
+        Raises:
+            UsageError: there is no such bundle or file, an option names nothing, or two do not go together.
+            PricesInvalid: the file of prices cannot be read, or an entry is no price.
+        """
+        from arena.evaluation import EvaluationRequest  # noqa: PLC0415 - the engine, only when it is needed
+
+        root, arena_file = locate(self.path)
+        return EvaluationRequest(
+            root=root,
+            arena_file=arena_file,
+            scenarios=words("--scenario", self.scenario),
+            providers=words("--provider", self.provider),
+            trials=self.trials,
+            mock=mock_answers(self.mock_config, root, wanted=self.mock_provider),
+            concurrency=self.jobs,
+            permissions=permissions,
+            prices=own_prices(self.prices),
+            media_cache=media_cache,
+        )
 
 
 def locate(path: Path) -> tuple[Path, str]:
