@@ -3,7 +3,12 @@
 Callers above map these types to run reasons in one table; nothing here knows what a run's status looks like.
 """
 
+from typing import TYPE_CHECKING
+
 from foundation.errors import ArenaError
+
+if TYPE_CHECKING:
+    from engine.providers.port import Attempt
 
 
 class EngineError(ArenaError):
@@ -46,11 +51,13 @@ class ProviderError(EngineError):
     """A provider did not answer as it should.
 
     `kind` is a stable word (`timeout`, `rate_limit`, `unavailable`, `authentication`, `invalid_request`, `protocol`);
-    `transient` says whether another attempt may succeed; `retry_after_s` is the provider's own wish, in seconds.
+    `transient` says whether another attempt may succeed; `retry_after_s` is the provider's own wish, in seconds. `attempts` are the requests before the
+    last one, which had to be made again; whoever gives up sets them.
     """
 
     def __init__(self, message: str, *, kind: str, transient: bool, retry_after_s: float | None = None) -> None:
         super().__init__(message)
+        self.attempts: tuple[Attempt, ...] = ()
         self.kind = kind
         self.transient = transient
         self.retry_after_s = retry_after_s

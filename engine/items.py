@@ -99,10 +99,15 @@ class CheckResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ItemError:
-    """Why an item could not be run to its end. `kind` is a stable word, e.g. `provider.timeout`, `tool_loop`, `worker_lost`, `item_timeout`."""
+    """Why an item could not be run to its end. `kind` is a stable word, e.g. `provider.timeout`, `tool_loop`, `worker_lost`, `item_timeout`.
+
+    `attempts` are the requests before the one that failed for good, and others that no message tells of: plain JSON objects with the keys kind, message,
+    latencyMs and waitedMs. A record has no room for them.
+    """
 
     kind: str
     message: str
+    attempts: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(slots=True)
@@ -112,7 +117,9 @@ class ItemResult:
     `messages` are plain JSON objects with the keys role, content, parts, toolCalls, toolResult, latencyMs, usage, costUsd, validations, meta
     (absent keys are left out). `cost_usd` is None when nothing that was called has a price. `provider_latency_ms` sums the assistant's provider calls.
     `judge_usage` and `judge_cost_usd` are what judges and classifiers used for this item's checks, and are no part of `usage` and `cost_usd`; so
-    are `selfplay_usage` and `selfplay_cost_usd`, a simulated user's. `spent_usd` is what all of them cost.
+    are `selfplay_usage` and `selfplay_cost_usd`, a simulated user's. `spent_usd` is what all of them cost. `judge_attempts` are requests to judges and
+    classifiers that were made again, as in `ItemError`. `cost_is_partial` says that the cost of a call, whoever made it, is not known: what is
+    known is the least that was spent.
     `unheld_turns` are entries of the script that were never said, because a check of an earlier one failed.
     `labels` are the scenario's (metadata.labels), for whoever groups results.
     `retryable` is never written: it tells the worker whether another attempt may end better, after `retry_after_s` at the earliest.
@@ -130,8 +137,10 @@ class ItemResult:
     messages: list[dict[str, Any]] = field(default_factory=list)
     usage: Usage = Usage()
     cost_usd: float | None = None
+    cost_is_partial: bool = False
     judge_usage: Usage = Usage()
     judge_cost_usd: float | None = None
+    judge_attempts: list[dict[str, Any]] = field(default_factory=list)
     selfplay_usage: Usage = Usage()
     selfplay_cost_usd: float | None = None
     labels: Mapping[str, str] = field(default_factory=dict)

@@ -93,6 +93,7 @@ class Record:
     outcomes_cut: int = 0
     usage: Usage = _NO_USAGE
     cost_usd: float | None = None
+    cost_is_partial: bool = False
     provider_latency_ms: float = 0.0
     ttft_ms: float | None = None
     duration_ms: float = 0.0
@@ -158,6 +159,7 @@ def record_of(result: ItemResult, *, line: PlacedLine | None = None, lease: Leas
         outcomes_cut=max(0, len(outcomes) - _MAX_OUTCOMES),
         usage=result.usage,
         cost_usd=result.spent_usd,
+        cost_is_partial=result.cost_is_partial,
         provider_latency_ms=result.provider_latency_ms,
         ttft_ms=result.ttft_ms,
         duration_ms=result.duration_ms,
@@ -242,6 +244,7 @@ def _encode(record: Record) -> bytes:
         "outcomesCut": record.outcomes_cut,
         "usage": [usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens],
         "usd": record.cost_usd,
+        **({"partial": 1} if record.cost_is_partial else {}),
         "latency": record.provider_latency_ms,
         "ttft": record.ttft_ms,
         "ms": record.duration_ms,
@@ -274,6 +277,7 @@ def _decode(wire: dict[str, Any]) -> Record:
         outcomes_cut=wire["outcomesCut"],
         usage=Usage(*wire["usage"]),
         cost_usd=wire["usd"],
+        cost_is_partial=bool(wire.get("partial")),
         provider_latency_ms=wire["latency"],
         ttft_ms=wire["ttft"],
         duration_ms=wire["ms"],

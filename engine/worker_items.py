@@ -70,6 +70,7 @@ def _failed(item: Item, error: ItemError, *, attempt: int, times: tuple[datetime
         ended_at=ended,
         attempt=attempt,
         error=error,
+        cost_is_partial=True,  # what it spent until then went with it
         duration_ms=(ended - started).total_seconds() * 1000,
         retryable=retryable,
     )

@@ -129,7 +129,7 @@ class ServedConversation:
         self._voice.begin_turn()
         transcript.begin_turn()
         await self._taker.take(ScriptTurn(content, streaming=True, checks=()), Message("user", content))
-        spent = None if transcript.cost_usd is None else round(transcript.cost_usd - (cost_usd or 0.0), 10)
+        spent = None if transcript.cost_usd is None or transcript.ledger.cost_is_partial else round(transcript.cost_usd - (cost_usd or 0.0), 10)
         self._voice.emit(Done(usage=_since(usage, transcript.usage), cost_usd=spent))
 
 

@@ -101,6 +101,7 @@ class AgentSession:
                     yield chunk
         except ProviderError as error:
             self._broken = error
+            error.attempts, self.attempts = self.attempts, ()
             raise
         finally:
             deadline.end()

@@ -67,7 +67,8 @@ class Evidence:
     """A conversation so far, as checks read it.
 
     `reply` is the text of the last assistant message, `replies` of all of them, `calls` all tool calls in order. `validations` are the guardrails
-    that fired on the last assistant message. `usage` and `cost_usd` sum the conversation's provider calls. `messages` are the user, assistant and tool
+    that fired on the last assistant message. `usage` and `cost_usd` sum the conversation's provider calls; with
+    `cost_is_partial` the cost of some of them is not known. `messages` are the user, assistant and tool
     messages in order, of which those from `turn_start` on belong to the last turn, whose 0-based number is `turn`; `system` is the system
     prompt that the last reply was given under. `skills` are the skills that were
     activated, in order, once each time. `workflow` and `composition` are None without one.
@@ -80,6 +81,7 @@ class Evidence:
     latency_ms: float = 0.0
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = None
+    cost_is_partial: bool = False
     messages: Sequence[Message] = ()
     turn: int = 0
     turn_start: int = 0

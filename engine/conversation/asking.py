@@ -6,13 +6,12 @@ The stage that turns, steps of compositions and summaries share. Must not know w
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from engine.checks.evidence import Evidence
 from engine.checks.questions import Answers
 from engine.conversation.guardrails import Firing, Guardrails
 from engine.errors import ProviderError
-from engine.items import Usage
 from engine.providers.messages import Message
 from engine.providers.port import Provider, Reply, Request, Round, Sampling
 from foundation.clock import Clock
@@ -33,8 +32,12 @@ class Listener(Protocol):
 
     ttft_ms: float | None
 
-    def evidence_for(self, text: str, *, usage: Usage | None = None, cost_usd: float | None = None, latency_ms: float = 0.0) -> Evidence:
+    def evidence_for(self, text: str, *, latency_ms: float = 0.0) -> Evidence:
         """Return what a guardrail sees of a message that is not in the transcript yet."""
+        ...
+
+    def charge(self, reply: Reply) -> None:
+        """Count the call that brought `reply`."""
         ...
 
     def add_own_calls(self, rounds: Sequence[Round]) -> None:
@@ -55,12 +58,12 @@ async def ask(line: Line, request: Request, guardrails: Guardrails, listener: Li
         reply, fired = await _listen(line, request, guardrails, listener, started)
     else:
         reply = await line.provider.complete(request)
+    listener.charge(reply)
     if reply.own_calls:
         listener.add_own_calls(reply.own_calls)
     latency_ms = (line.clock.monotonic() - started) * 1000 if reply.latency_ms is None else reply.latency_ms
     if fired is None and guardrails.judge_outputs:
-        evidence = listener.evidence_for(reply.text, usage=reply.usage, cost_usd=reply.cost_usd, latency_ms=latency_ms)
-        fired = await guardrails.judge_output(evidence, line.answers)
+        fired = await guardrails.judge_output(listener.evidence_for(reply.text, latency_ms=latency_ms), line.answers)
     return _message(reply, fired, latency_ms)
 
 
@@ -81,7 +84,7 @@ async def _listen(line: Line, request: Request, guardrails: Guardrails, listener
                 fired = guardrails.judge_beginning(text, known)
                 if fired is not None:
                     _note_first(listener, first_ms)
-                    return Reply(text, finish_reason="content_filter"), fired
+                    return Reply(text, finish_reason="content_filter", attempts=chunk.attempts), fired
     raise ProviderError("cannot read the reply: the stream ended before its last chunk", kind="protocol", transient=True)
 
 
@@ -100,16 +103,5 @@ def _message(reply: Reply, fired: Firing | None, latency_ms: float) -> Message:
         usage=reply.usage,
         cost_usd=reply.cost_usd,
         validations=[] if fired is None else [fired.validation],
-        meta=kept_meta(reply),
+        meta=dict(reply.meta),
     )
-
-
-def kept_meta(reply: Reply) -> dict[str, Any]:
-    """Return what is kept of a reply beside itself: the requests that brought none, and what the adapter adds."""
-    if not reply.attempts:
-        return dict(reply.meta)
-    tried = [
-        {"kind": attempt.kind, "message": attempt.message, "latencyMs": round(attempt.latency_ms, 3), "waitedMs": round(attempt.waited_ms, 3)}
-        for attempt in reply.attempts
-    ]
-    return {**reply.meta, "attempts": tried}

@@ -82,10 +82,13 @@ class Composer:
         """
         self._judge("input", self.input_schema, content)
         run = CompositionRun(session, content, streaming=streaming)
-        for step in self.steps:
-            if step.step.id not in run.skipped or step.step.id == self.composition.output:
-                await run.take(step)
         transcript, used = session.transcript, run.used
+        try:
+            for step in self.steps:
+                if step.step.id not in run.skipped or step.step.id == self.composition.output:
+                    await run.take(step)
+        finally:
+            transcript.ledger.merge(used.ledger)
         output = run.texts.get(self.composition.output, "")
         self._judge("output", self.output_schema, output)
         transcript.composition = CompositionTrace(run.texts, run.branches, run.completed, output)
@@ -93,7 +96,7 @@ class Composer:
             transcript.ttft_ms = used.ttft_ms
         steps = [{"step": ident, "output": text} for ident, text in run.texts.items()]
         reply = Message("assistant", output, latency_ms=used.provider_latency_ms, usage=used.usage, cost_usd=used.cost_usd)
-        reply.meta["composition"] = {"name": self.composition.name, "steps": steps, "branches": run.branches}
+        reply.meta = {"composition": {"name": self.composition.name, "steps": steps, "branches": run.branches}, **transcript.ledger.tell()}
         reply.validations = [fired for message in used.messages for fired in message.validations]
         transcript.add_reply(reply)
 

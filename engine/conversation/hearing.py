@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from engine.checks.evidence import Outcome
 from engine.checks.questions import Question
 from engine.errors import ProviderError
-from engine.items import Usage
+from engine.providers.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,31 +19,25 @@ if TYPE_CHECKING:
 class Hearing:
     """The questions of one item's checks and guardrails (`engine.checks.questions.Answers`).
 
-    `usage` and `cost_usd` sum what was asked so far (None until something with a price was asked); they are no part of the conversation's own.
+    `ledger` has what judges and classifiers spent and how often they had to be asked again; it is no part of the conversation's own.
     `transient` says that an answer failed to come that may come another time; `retry_after_s` is the longest wish of who failed.
     """
 
-    __slots__ = ("_bench", "cost_usd", "retry_after_s", "transient", "usage")
+    __slots__ = ("_bench", "ledger", "retry_after_s", "transient")
 
     def __init__(self, bench: "Callable[[], Bench]") -> None:
         self._bench = bench
-        self.usage = Usage()
-        self.cost_usd: float | None = None
+        self.ledger = Ledger()
         self.transient = False
         self.retry_after_s: float | None = None
 
     async def answer(self, question: Question) -> Outcome:
         """Answer `question`, as the port says, and count its cost here."""
         try:
-            return await self._bench().answer(question, self)
+            return await self._bench().answer(question, self.ledger)
         except ProviderError as error:
+            self.ledger.attempts += error.attempts
+            error.attempts = ()  # an error that ends the conversation tells them no second time
             self.transient |= error.transient
             self.retry_after_s = max((wish for wish in (self.retry_after_s, error.retry_after_s) if wish is not None), default=None)
             raise
-
-    def charge(self, usage: Usage | None, cost_usd: float | None) -> None:
-        """Count one call; None adds nothing."""
-        if usage is not None:
-            self.usage += usage
-        if cost_usd is not None:
-            self.cost_usd = (self.cost_usd or 0.0) + cost_usd

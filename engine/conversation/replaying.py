@@ -14,7 +14,9 @@ from engine.conversation.holding import evaluate
 from engine.conversation.transcript import Transcript
 from engine.errors import BundleInvalid
 from engine.items import CheckResult, Item, Scope, Usage
+from engine.providers.ledger import Ledger
 from engine.providers.messages import Message, ToolCall, ToolResult
+from engine.providers.port import Reply
 from engine.providers.replay import tool_call
 
 
@@ -51,7 +53,7 @@ class Rehearsal:
                 results.extend(await evaluate(self._each_turn, transcript.evidence(), Scope.TURN, transcript.turns - 1, answers))
         results.extend(await evaluate(self._at_the_end, transcript.evidence(), Scope.CONVERSATION, None, answers))
         # What was spent then is not spent now.
-        transcript.usage, transcript.cost_usd, transcript.provider_latency_ms = Usage(), None, 0.0
+        transcript.ledger, transcript.provider_latency_ms = Ledger(), 0.0
 
 
 class _Course:
@@ -81,6 +83,8 @@ class _Course:
         message.latency_ms = recorded.latency_ms or 0.0
         message.usage = Usage(recorded.input_tokens, recorded.output_tokens, recorded.cached_tokens)
         message.cost_usd = recorded.cost_usd
+        if message.usage != Usage() or message.cost_usd is not None:
+            transcript.charge(Reply("", usage=message.usage, cost_usd=message.cost_usd))
         self._open = list(message.tool_calls)
         self.has_replied = True
         transcript.add_reply(message)

@@ -34,6 +34,7 @@ from engine.errors import (
 from engine.items import CheckResult, Item, ItemError, ItemResult, Scope, Verdict
 from engine.plan import Plan
 from engine.providers.connections import NO_CONNECTIONS, Connections
+from engine.providers.ledger import Ledger, attempts_json
 from engine.providers.messages import Message, message_json
 from foundation.clock import Clock
 
@@ -69,7 +70,8 @@ class _Outcome:
 
     def fail(self, kind: str, error: Exception) -> None:
         hint = getattr(error, "hint", "")
-        self.error = ItemError(kind, (str(error) or type(error).__name__) + (f"; {hint}" if hint else ""))
+        untold = (*self.transcript.ledger.attempts, *self.transcript.selfplay.attempts, *getattr(error, "attempts", ()))
+        self.error = ItemError(kind, (str(error) or type(error).__name__) + (f"; {hint}" if hint else ""), tuple(attempts_json(untold)))
 
     def end(self, error: Exception) -> None:
         """Keep what ended the conversation before its time, and whether another attempt may come further."""
@@ -108,13 +110,18 @@ class _Outcome:
             "unheld_turns": self.unheld,
             "messages": [message_json(message) for message in spoken],
             "usage": transcript.usage,
-            "cost_usd": None if transcript.cost_usd is None else round(transcript.cost_usd, 10),
-            "selfplay_usage": transcript.selfplay_usage,
-            "selfplay_cost_usd": None if transcript.selfplay_cost_usd is None else round(transcript.selfplay_cost_usd, 10),
+            "cost_usd": transcript.ledger.rounded_usd,
+            "cost_is_partial": any(ledger.cost_is_partial for ledger in self._ledgers()),
+            "selfplay_usage": transcript.selfplay.usage,
+            "selfplay_cost_usd": transcript.selfplay.rounded_usd,
             "provider_latency_ms": transcript.provider_latency_ms,
             "ttft_ms": transcript.ttft_ms,
             **self._asked(),
         }
+
+    def _ledgers(self) -> tuple[Ledger, ...]:
+        own = (self.transcript.ledger, self.transcript.selfplay)
+        return own if self.hearing is None else (*own, self.hearing.ledger)
 
     def _asked(self) -> dict[str, Any]:
         """Return what an `ItemResult` says of judges, and whether another attempt may end better: also when it is a judge that was out."""
@@ -123,8 +130,9 @@ class _Outcome:
             return {"retryable": self.retryable, "retry_after_s": self.retry_after_s}
         lost = hearing.transient and self.verdict is Verdict.ERROR
         return {
-            "judge_usage": hearing.usage,
-            "judge_cost_usd": None if hearing.cost_usd is None else round(hearing.cost_usd, 10),
+            "judge_usage": hearing.ledger.usage,
+            "judge_cost_usd": hearing.ledger.rounded_usd,
+            "judge_attempts": attempts_json(hearing.ledger.attempts),
             "retryable": self.retryable or lost,
             "retry_after_s": hearing.retry_after_s if lost and self.retry_after_s is None else self.retry_after_s,
         }

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from engine.bundle.model import NOTHING, Bundle, RequestDefaults, Scenario, Turn
 from engine.bundle.personas import persona_prompt
-from engine.conversation.asking import kept_meta
 from engine.conversation.session import Session
 from engine.errors import BundleInvalid, ProviderError
 from engine.providers.messages import Message
@@ -65,11 +64,13 @@ class SimulatedUser:
         request = Request(messages or [_OPENING], system=self.system, sampling=sampling, script=place, thread=thread)
         started = session.line.clock.monotonic()
         reply = await provider.complete(request)
-        message = Message("user", reply.text, usage=reply.usage, cost_usd=reply.cost_usd, meta=kept_meta(reply))
+        spent = session.transcript.selfplay
+        spent.charge(reply)
+        message = Message("user", reply.text, usage=reply.usage, cost_usd=reply.cost_usd, meta={**reply.meta, **spent.tell()})
         message.latency_ms = (session.line.clock.monotonic() - started) * 1000 if reply.latency_ms is None else reply.latency_ms
-        return self._said(message, session, exchange + 1)
+        return self._said(message, exchange + 1)
 
-    def _said(self, message: Message, session: Session, exchanges: int) -> Said:
+    def _said(self, message: Message, exchanges: int) -> Said:
         raw = message.content
         ends = self.most > self.least and _END.search(raw) is not None
         message.content = _END.sub(" ", raw).strip() if ends else raw
@@ -77,7 +78,6 @@ class SimulatedUser:
         if message.content.strip():
             return Said(message, ends and exchanges >= self.least)
         if ends and exchanges > self.least:
-            session.transcript.count_user(message)
             return Said(None, is_last=True)
         raise ProviderError(f"the simulated user '{self.persona}' said nothing", kind="protocol", transient=True)
 

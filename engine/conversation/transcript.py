@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 from engine.checks.evidence import CallRecord, CompositionTrace, Evidence, WorkflowTrace
 from engine.items import Usage
+from engine.providers.ledger import Ledger
 from engine.providers.messages import Message, ToolCall, ToolResult
-from engine.providers.port import Round
+from engine.providers.port import Reply, Round
 
 if TYPE_CHECKING:
     from engine.conversation.workflow import Course
@@ -15,18 +16,16 @@ if TYPE_CHECKING:
 class Transcript:
     """What was said so far. Belongs to one conversation and one task.
 
-    `turns` counts those begun. `messages` are user, assistant and tool messages; the system prompt stands apart. `usage`, `cost_usd` and
-    `provider_latency_ms` are the assistant's; what a simulated user used is in `selfplay_usage` and `selfplay_cost_usd`. A cost is None until something
-    with a price was called. `system` is the prompt of the last reply; `course`, `skills` and `composition` are what faculties leave for checks to see.
+    `turns` counts those begun. `messages` are user, assistant and tool messages; the system prompt stands apart. `ledger` and
+    `provider_latency_ms` are the assistant's; what a simulated user spent is in `selfplay`.
+    `system` is the prompt of the last reply; `course`, `skills` and `composition` are what faculties leave for checks to see.
     """
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
         self.calls: list[CallRecord] = []
-        self.usage = Usage()
-        self.cost_usd: float | None = None
-        self.selfplay_usage = Usage()
-        self.selfplay_cost_usd: float | None = None
+        self.ledger = Ledger()
+        self.selfplay = Ledger()
         self.provider_latency_ms = 0.0
         self.ttft_ms: float | None = None
         self.turns = 0
@@ -39,6 +38,16 @@ class Transcript:
         self._replies: list[str] = []
         self._users = 0
         self._turn_start = 0
+
+    @property
+    def usage(self) -> Usage:
+        """Return what the assistant used."""
+        return self.ledger.usage
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Return what is known of the assistant's cost; None until a call of a known cost was made."""
+        return self.ledger.cost_usd
 
     @property
     def user_messages(self) -> int:
@@ -60,21 +69,12 @@ class Transcript:
         self._turn_start = len(self.messages)
 
     def add_user(self, message: Message) -> None:
-        """Append a user message, and count what it used: a simulated user's is a model's."""
+        """Append a user message."""
         self._users += 1
         self.messages.append(message)
-        if message.usage is not None:
-            self.count_user(message)
-
-    def count_user(self, message: Message) -> None:
-        """Count what a simulated user's message used, said or not."""
-        if message.usage is not None:
-            self.selfplay_usage += message.usage
-        if message.cost_usd is not None:
-            self.selfplay_cost_usd = (self.selfplay_cost_usd or 0.0) + message.cost_usd
 
     def add_reply(self, message: Message) -> None:
-        """Append an assistant message and count what it used; with a workflow it bears the state that it was said in."""
+        """Append an assistant message; with a workflow it bears the state that it was said in. What it cost was charged when it was asked for."""
         self.messages.append(message)
         if self.system != self._known_system:
             message.meta["system"] = self._known_system = self.system
@@ -84,14 +84,10 @@ class Transcript:
             message.meta["workflowState"] = {"state": state.name, "description": state.description, "terminal": self.course.terminal}
         self._replies.append(message.content)
         self.provider_latency_ms += message.latency_ms
-        self.count_call(message.usage, message.cost_usd)
 
-    def count_call(self, usage: Usage | None, cost_usd: float | None) -> None:
-        """Count what a call of the assistant's model used; None adds nothing."""
-        if usage is not None:
-            self.usage += usage
-        if cost_usd is not None:
-            self.cost_usd = (self.cost_usd or 0.0) + cost_usd
+    def charge(self, reply: Reply) -> None:
+        """Count a call that the assistant is charged for."""
+        self.ledger.charge(reply)
 
     def add_result(self, call: ToolCall, result: ToolResult) -> None:
         """Append a tool message and join it to its own call."""
@@ -120,6 +116,7 @@ class Transcript:
             latency_ms=last.latency_ms if last else 0.0,
             usage=self.usage,
             cost_usd=self.cost_usd,
+            cost_is_partial=self.ledger.cost_is_partial,
             messages=self.messages,
             turn=max(0, self.turns - 1),
             turn_start=self._turn_start,
@@ -133,9 +130,8 @@ class Transcript:
         course = self.course
         return None if course is None else WorkflowTrace(course.state.name, course.terminal, course.entered, self._speakers)
 
-    def evidence_for(self, text: str, *, usage: Usage | None = None, cost_usd: float | None = None, latency_ms: float = 0.0) -> Evidence:
-        """Return what a guardrail sees of one message that is not in the transcript yet: its text, and the totals with it counted in."""
-        known = (self.cost_usd, cost_usd)
+    def evidence_for(self, text: str, *, latency_ms: float = 0.0) -> Evidence:
+        """Return what a guardrail sees of one message that is not in the transcript yet: its text, and the totals, in which it is charged."""
         return Evidence(
             reply=text,
             replies=(text,),
@@ -143,6 +139,7 @@ class Transcript:
             messages=self.messages,
             system=self.system,
             latency_ms=latency_ms,
-            usage=self.usage if usage is None else self.usage + usage,
-            cost_usd=None if known == (None, None) else sum(cost for cost in known if cost is not None),
+            usage=self.usage,
+            cost_usd=self.cost_usd,
+            cost_is_partial=self.ledger.cost_is_partial,
         )

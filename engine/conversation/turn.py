@@ -83,7 +83,9 @@ class TurnTaker:
             cache=session.script.cache,
             thread=THREAD,
         )
-        return await ask(session.line, request, brief.guardrails, transcript, streaming=turn.streaming)
+        reply = await ask(session.line, request, brief.guardrails, transcript, streaming=turn.streaming)
+        reply.meta |= transcript.ledger.tell()
+        return reply
 
     async def _call(self, reply: Message, loop: TurnLoop, interference: Interference | None) -> None:
         """Have the tool calls of `reply` answered, and append the answers in the order of the calls."""

@@ -74,7 +74,7 @@ class Window:
         if self.policy.strategy == "summarize":
             return await self._summarize(transcript, turns, sizes, room, (line, place, estimate))
         if self.policy.strategy == "relevance":
-            kept = await self._relevant(turns, sizes, room, transcript.count_call)
+            kept = await self._relevant(turns, sizes, room, transcript.charge)
         else:
             kept = newest(sizes, room)
         return View([message for number in kept for message in turns[number]])
@@ -103,7 +103,7 @@ class Window:
         sampling = replace(line.sampling, max_tokens=tokens)
         spoken = [Message(message.role, message.content) for message in messages if message.role in ("user", "assistant") and message.content]
         reply = await line.provider.complete(Request([*before, *spoken, told], sampling=sampling, script=replace(place, step=SUMMARY_STEP)))
-        transcript.count_call(reply.usage, reply.cost_usd)
+        transcript.charge(reply)
         return reply.text.strip()
 
     async def _relevant(self, turns: list[list[Message]], sizes: list[int], room: int, charge: Charge) -> list[int]:

@@ -22,14 +22,14 @@ from engine.checks.questions import (
     ToolQuestion,
 )
 from engine.checks.shown import shown
-from engine.errors import EngineError, JudgeFailed
-from engine.items import Usage
+from engine.errors import EngineError, JudgeFailed, ProviderError
 from engine.judging.briefs import Brief, make_brief, pointers, reminder
 from engine.judging.inference import Inference, label_outcome, likeness_outcome
 from engine.judging.panels import Vote, tally
 from engine.judging.prompts import find_prompt, judge_task, prompt_name
 from engine.judging.rubrics import RUBRICS
 from engine.judging.verdicts import SCHEMA, Verdict, read_verdict
+from engine.providers.ledger import Ledger
 from engine.providers.messages import Message
 from engine.providers.port import Provider, Reply, Request, Sampling, Script
 from foundation.clock import Clock
@@ -41,14 +41,6 @@ if TYPE_CHECKING:
 
 MAX_ATTEMPTS = 3
 """How often a judge is asked one question: again when it gave no verdict. One that is out is the provider's to ask again, as a candidate's is."""
-
-
-class Ledger(Protocol):
-    """Where what a question costs is written down."""
-
-    def charge(self, usage: Usage | None, cost_usd: float | None) -> None:
-        """Count one call; None adds nothing."""
-        ...
 
 
 class Judges(Protocol):
@@ -113,9 +105,11 @@ class Bench:
             async with asyncio.TaskGroup() as group:
                 votes = [group.create_task(self._vote(name, question, brief, ledger)) for name in names]
             found = [vote.result() for vote in votes]
-        failed = next((vote for vote in found if isinstance(vote, EngineError)), None)
-        if failed is not None:
-            raise failed
+        failed = [vote for vote in found if isinstance(vote, EngineError)]
+        for error in failed[1:]:  # the first one tells its own
+            ledger.attempts += error.attempts if isinstance(error, ProviderError) else ()
+        if failed:
+            raise failed[0]
         return tally([vote for vote in found if isinstance(vote, Vote)], question.aggregate)
 
     def brief(self, question: JudgeQuestion) -> Brief:
@@ -152,7 +146,7 @@ class Bench:
         for attempt in range(1, MAX_ATTEMPTS + 1):
             request = Request(tuple(messages), system=brief.system, sampling=sampling, script=Script(turn=attempt), output_schema=SCHEMA)
             reply = await provider.complete(request)
-            ledger.charge(reply.usage, reply.cost_usd)
+            ledger.charge(reply)
             try:
                 return read_verdict(reply.text, brief.shown)
             except ValueError as error:

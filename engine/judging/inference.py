@@ -12,13 +12,13 @@ from typing import Any, Protocol
 
 from engine.checks.evidence import Outcome
 from engine.checks.questions import LabelQuestion, LikenessQuestion
-from engine.items import Usage
+from engine.providers.port import Reply
 
 MOCK_DIMENSIONS = 256
 _WORD = re.compile(r"\w+")
 
-Charge = Callable[[Usage | None, float | None], None]
-"""Counts what one call used and cost; None adds nothing."""
+Charge = Callable[[Reply], None]
+"""Counts the call that brought a reply."""
 
 
 class Inference(Protocol):

@@ -53,5 +53,5 @@ class RemoteInference:
 
     async def _ask(self, messages: list[Message], charge: Charge) -> Reply:
         reply = await self._provider.complete(Request(messages))
-        charge(reply.usage, reply.cost_usd)
+        charge(reply)
         return reply

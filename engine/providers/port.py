@@ -111,10 +111,14 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a streaming reply: new text, or the whole reply, or both. Exactly the last chunk has the reply, with usage and tool calls."""
+    """A piece of a streaming reply: new text, or the whole reply, or both. Exactly the last chunk has the reply, with usage and tool calls.
+
+    `attempts` are the requests before the one that is answered, for who does not wait for the reply.
+    """
 
     text: str = ""
     reply: Reply | None = None
+    attempts: tuple[Attempt, ...] = ()
 
 
 class Provider(Protocol):

@@ -164,11 +164,12 @@ class RemoteProvider:
             try:
                 async with self._stream_turn(), turn, aclosing(self._listen(sent, heard)) as texts:
                     async for text in texts:
-                        yield Chunk(text)
+                        yield Chunk(text, attempts=tries.attempts)
             except ProviderError as error:
                 hidden = _hiding(error, heard.proof)
                 broken += heard.opened
                 if heard.first_s is not None or (heard.opened and broken == self._manner.stream_attempts):
+                    hidden.attempts = tries.attempts
                     raise hidden from None
                 await tries.pause(hidden, latency_s=turn.held_s)
             else:

@@ -136,9 +136,10 @@ class Tries:
         """Record an attempt that failed after `latency_s`, and wait until the next one may go out.
 
         Raises:
-            ProviderError: `error` itself, when none follows.
+            ProviderError: `error` itself, when none follows; it has the attempts before.
         """
         self._spent_s += latency_s
+        error.attempts = self.attempts
         alone, self._answers_seen = self._retries.answers > self._answers_seen, self._retries.answers
         waited_s = await self._retries.pause(error, attempt=len(self.attempts) + 1, spent_s=self._spent_s, alone=alone)
         self._spent_s += waited_s

@@ -35,7 +35,7 @@ def item_json(result: ItemResult, run: str) -> dict[str, Any]:
         **({"unheldTurns": result.unheld_turns} if result.unheld_turns else {}),
         "messages": result.messages,
         "usage": usage_json(result.usage),
-        "costUsd": result.spent_usd,
+        **cost_json(result.spent_usd, is_partial=result.cost_is_partial),
         **others_json(result),
         "providerLatencyMs": result.provider_latency_ms,
         "ttftMs": result.ttft_ms,
@@ -47,9 +47,16 @@ def item_json(result: ItemResult, run: str) -> dict[str, Any]:
 
 
 def others_json(result: ItemResult) -> dict[str, Any]:
-    """Return what others than the candidate used for an item, as `selfPlay` and `judges`, each only if it used anything; `costUsd` includes them."""
-    spent = {"selfPlay": (result.selfplay_usage, result.selfplay_cost_usd), "judges": (result.judge_usage, result.judge_cost_usd)}
-    return {who: {"usage": usage_json(usage), "costUsd": cost} for who, (usage, cost) in spent.items() if usage != Usage() or cost is not None}
+    """Return what others than the candidate used for an item, as `selfPlay` and `judges`, each only if there is something; `costUsd` includes them."""
+    spent: dict[str, tuple[Usage, float | None, list[dict[str, Any]]]] = {
+        "selfPlay": (result.selfplay_usage, result.selfplay_cost_usd, []),  # its attempts stand in its messages
+        "judges": (result.judge_usage, result.judge_cost_usd, result.judge_attempts),
+    }
+    return {
+        who: {"usage": usage_json(usage), "costUsd": cost, **({"attempts": attempts} if attempts else {})}
+        for who, (usage, cost, attempts) in spent.items()
+        if usage != Usage() or cost is not None or attempts
+    }
 
 
 def item_line(result: ItemResult, run: str) -> bytes:
@@ -76,7 +83,7 @@ def line_without_transcript(record: Record, item: Item, run: str) -> bytes:
             "turns": record.turns,
             "messages": [],
             "usage": usage_json(record.usage),
-            "costUsd": record.cost_usd,
+            **cost_json(record.cost_usd, is_partial=record.cost_is_partial),
             "providerLatencyMs": record.provider_latency_ms,
             "ttftMs": record.ttft_ms,
             "itemDurationMs": record.duration_ms,
@@ -124,8 +131,15 @@ def _check_json(check: CheckResult) -> dict[str, Any]:
     }
 
 
-def _error_json(error: ItemError | None) -> dict[str, str] | None:
-    return {"kind": error.kind, "message": error.message} if error else None
+def _error_json(error: ItemError | None) -> dict[str, Any] | None:
+    if error is None:
+        return None
+    return {"kind": error.kind, "message": error.message, **({"attempts": error.attempts} if error.attempts else {})}
+
+
+def cost_json(cost_usd: float | None, *, is_partial: bool) -> dict[str, Any]:
+    """Return `costUsd`, and `costIsPartial` where the cost of something is not known, so that `costUsd` is the least that was spent."""
+    return {"costUsd": cost_usd, **({"costIsPartial": True} if is_partial else {})}
 
 
 def usage_json(usage: Usage) -> dict[str, int]:

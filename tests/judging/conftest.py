@@ -8,14 +8,15 @@ import pytest
 
 from engine.bundle.model import Bundle
 from engine.judging.bench import Bench
+from engine.providers.ledger import Ledger
 from foundation.clock import FakeClock
-from tests.judging.courtroom import Costs, Saying, Seats, write_arena
+from tests.judging.courtroom import Saying, Seats, write_arena
 
 
 @pytest.fixture
-def costs() -> Costs:
+def costs() -> Ledger:
     """Return an empty ledger."""
-    return Costs()
+    return Ledger()
 
 
 @pytest.fixture

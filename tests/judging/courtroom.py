@@ -72,19 +72,6 @@ class Seats:
         return MockInference(None if name == "silent" else {"good": 0.9, "Bad": 0.2})
 
 
-class Costs:
-    """A ledger."""
-
-    def __init__(self) -> None:
-        self.usage = Usage()
-        self.cost_usd = 0.0
-
-    def charge(self, usage: Usage | None, cost_usd: float | None) -> None:
-        """Add."""
-        self.usage += usage or Usage()
-        self.cost_usd += cost_usd or 0.0
-
-
 def verdict(score: float, reasoning: str = "because", **more: Any) -> str:
     """Return what a judge says."""
     return json.dumps({"score": score, "reasoning": reasoning, **more})

@@ -11,8 +11,9 @@ from engine.checks.evidence import Evidence, Outcome
 from engine.checks.questions import LikenessQuestion
 from engine.judging.bench import Bench
 from engine.judging.inference import MOCK_DIMENSIONS, MockInference, cosine, label_outcome, likeness_outcome
+from engine.providers.ledger import Ledger
 from engine.providers.messages import Message
-from tests.judging.courtroom import Costs, held, labelled
+from tests.judging.courtroom import held, labelled
 
 LABEL = {"expected_label": "bad", "model": "m"}
 SAID = held(Message("user", "Hi"), Message("assistant", "first"), Message("user", "Ho"), Message("assistant", "second"))
@@ -30,7 +31,7 @@ SOUND = {"type": "audio", "media": {"mimeType": "audio/wav"}}
 async def test_a_label_scores_what_the_classifier_says(label: str, score: float) -> None:
     """The score is that of the expected label, however it is written; an unknown one is 0 and says which there are."""
     question = labelled("text_toxicity", LABEL | {"expected_label": label}, SAID)
-    outcome = await label_outcome(question, MockInference({"good": 0.9, "Bad": 0.2}), Costs().charge)
+    outcome = await label_outcome(question, MockInference({"good": 0.9, "Bad": 0.2}), Ledger().charge)
     assert outcome.score == score
     assert outcome.value == {"label": label, "scores": {"good": 0.9, "Bad": 0.2}}
 
@@ -63,7 +64,7 @@ def test_media_are_found_by_role() -> None:
     assert skipped.skipped
 
 
-async def test_without_a_classifier_a_check_is_skipped(bench: Callable[..., Bench], costs: Costs) -> None:
+async def test_without_a_classifier_a_check_is_skipped(bench: Callable[..., Bench], costs: Ledger) -> None:
     """A bundle without a provider of role inference skips such checks (and warns), as the format has it; so does a mock without labels."""
     question = labelled("text_toxicity", LABEL, SAID)
     assert (await bench().answer(question, costs)).skipped
@@ -86,14 +87,14 @@ async def test_likeness(reference: str, least: float, score: float | None) -> No
     if score is not None:
         question = prepare_check("cosine_similarity", params)(held(Message("assistant", "Your order has shipped")))
         assert isinstance(question, LikenessQuestion)
-        assert (await likeness_outcome(question, MockInference(None), Costs().charge)).score == pytest.approx(score)
+        assert (await likeness_outcome(question, MockInference(None), Ledger().charge)).score == pytest.approx(score)
 
 
 async def test_an_embedding_of_another_length_is_an_error() -> None:
     """Embeddings of different models cannot be compared."""
     question = LikenessQuestion("a", (1.0, 0.0), 0.5)
     with pytest.raises(ValueError, match=f"the reference has 2 numbers, the model's embeddings have {MOCK_DIMENSIONS}"):
-        await likeness_outcome(question, MockInference(None), Costs().charge)
+        await likeness_outcome(question, MockInference(None), Ledger().charge)
 
 
 @given(st.lists(st.tuples(st.floats(-1e3, 1e3), st.floats(-1e3, 1e3)), min_size=1, max_size=20))

@@ -17,10 +17,10 @@ from engine.judging.remote_inference import RemoteInference
 from engine.permissions import Permissions
 from engine.plan import PlanRequest, WorkerOptions, make_plan
 from engine.providers.connections import Connections
+from engine.providers.ledger import Ledger
 from engine.providers.messages import Message
 from engine.providers.port import Reply, Request
 from foundation.clock import SystemClock
-from tests.judging.courtroom import Costs
 from tests.providers.vendor_server import Seen, Step, VendorServer, answer, vendor_server
 
 SAID = {
@@ -136,7 +136,7 @@ def remote(provider: Answering) -> RemoteInference:
 
 async def test_blank_texts_are_not_sent() -> None:
     """A blank text, which models refuse, is like nothing; a call is charged once."""
-    costs, provider = Costs(), Answering(embeddings=[[1.0, 0.0], [0.0, 1.0]])
+    costs, provider = Ledger(), Answering(embeddings=[[1.0, 0.0], [0.0, 1.0]])
     assert await remote(provider).embed(["a", " ", "b"], costs.charge) == [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
     assert provider.requests[0].messages == [Message("user", "a"), Message("user", "b")]
     assert (costs.usage, costs.cost_usd) == (Usage(7), 0.5)
@@ -151,13 +151,13 @@ async def test_blank_texts_are_not_sent() -> None:
 async def test_vectors_must_fit_the_texts(vectors: list[list[float]]) -> None:
     """An answer that does not fit its question is an error that may pass."""
     with pytest.raises(ProviderError, match="one vector of one length for each text") as unreadable:
-        await remote(Answering(embeddings=vectors)).embed(["a", "b"], Costs().charge)
+        await remote(Answering(embeddings=vectors)).embed(["a", "b"], Ledger().charge)
     assert (unreadable.value.kind, unreadable.value.transient) == ("protocol", True)
 
 
 async def test_who_embeds_does_not_label() -> None:
     """A provider of the other kind is named as such."""
     with pytest.raises(ProviderError, match="the provider embeds"):
-        await remote(Answering(embeddings=[[1.0]])).labels(LabelQuestion("text", "x", "m", text="a"), Costs().charge)
+        await remote(Answering(embeddings=[[1.0]])).labels(LabelQuestion("text", "x", "m", text="a"), Ledger().charge)
     with pytest.raises(ProviderError, match="the provider labels"):
-        await remote(Answering(labels={"x": 1.0})).embed(["a"], Costs().charge)
+        await remote(Answering(labels={"x": 1.0})).embed(["a"], Ledger().charge)

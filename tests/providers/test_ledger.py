@@ -1,0 +1,46 @@
+"""The account of one who spends: what adds up, what is not known, what was tried."""
+
+from engine.items import Usage
+from engine.providers.ledger import MAX_ATTEMPTS, MAX_MESSAGE, Ledger, attempts_json
+from engine.providers.port import Attempt, Reply
+
+PRICED, UNPRICED = Reply("a", usage=Usage(3, 2), cost_usd=0.5), Reply("b", usage=Usage(1, 1))
+BUSY = Attempt("rate_limit", "busy", 1.0004, 500.0)
+
+
+def ledger(*replies: Reply) -> Ledger:
+    """Return the account of these calls."""
+    found = Ledger()
+    for reply in replies:
+        found.charge(reply)
+    return found
+
+
+def test_a_call_without_a_price_makes_a_cost_partial() -> None:
+    """What is known is summed, and that something is missing is said; without any call nothing is missing."""
+    assert [(found.cost_usd, found.cost_is_partial) for found in (ledger(), ledger(PRICED), ledger(PRICED, UNPRICED), ledger(UNPRICED))] == [
+        (None, False),
+        (0.5, False),
+        (0.5, True),
+        (None, True),
+    ]
+
+
+def test_accounts_are_merged() -> None:
+    """All of another account is counted: tokens, cost, what is not known, and what was tried."""
+    found = ledger(PRICED)
+    found.merge(ledger(Reply("", cost_usd=0.25), Reply("", usage=Usage(1), attempts=(BUSY,))))
+    assert (found.usage, found.cost_usd, found.cost_is_partial, found.attempts) == (Usage(4, 2), 0.75, True, [BUSY])
+
+
+def test_attempts_are_told_once() -> None:
+    """What one message has told of is not told again with the next."""
+    found = ledger(Reply("", attempts=(BUSY,)))
+    assert found.tell() == {"attempts": [{"kind": "rate_limit", "message": "busy", "latencyMs": 1.0, "waitedMs": 500.0}]}
+    assert found.tell() == {}
+
+
+def test_attempts_are_bounded() -> None:
+    """Results keep so many attempts and so much of each, whatever a storm brought."""
+    kept = attempts_json([Attempt("rate_limit", "x" * 10_000, 1.0, 1.0)] * (MAX_ATTEMPTS + 1))
+    assert (len(kept), len(kept[-1]["message"])) == (MAX_ATTEMPTS, MAX_MESSAGE)
