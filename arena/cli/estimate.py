@@ -2,6 +2,7 @@
 
 import json
 import sys
+import textwrap
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -11,7 +12,7 @@ import typer
 
 from arena import settings
 from arena.cli.options import Mock
-from arena.cli.screen import dollars, print_warning, printable, table
+from arena.cli.screen import dollars, print_warning, printable
 from arena.cli.selecting import (
     DEFAULT_CONCURRENCY,
     BundlePath,
@@ -25,10 +26,14 @@ from arena.cli.selecting import (
 )
 
 if TYPE_CHECKING:
-    from engine.estimate.estimate import Estimated, Span
+    from engine.estimate.estimate import Estimated, Row, Span
 
 _DEFAULT_LATENCY_S = 2.0
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+_COLUMNS, _LABEL, _FIGURE = 80, 16, 16
+"""Widths: of a line, which is the same on a terminal and in a file; of its label; of each of its four figures."""
+
+_CASES = {"least": "at the least", "likely": "likely", "most": "at the most"}
 _SIZES = ((999_500_000, 10**9, "G"), (999_500, 10**6, "M"), (10_000, 10**3, "k"))
 """From which count on a letter stands, what it means, and the letter."""
 
@@ -88,28 +93,36 @@ def estimate(  # noqa: PLR0913 - one parameter an option
 
 
 def _lines(found: "Estimated") -> Iterator[str]:
-    rows = [
-        [
-            printable(row.asked.provider),
-            printable(row.asked.model),
-            row.asked.purpose,
-            _counts(row.requests),
-            _counts(row.input_tokens),
-            _counts(row.output_tokens),
-            "not known" if row.cost_usd is None else _dollars(row.cost_usd),
-        ]
-        for row in found.rows
-    ]
-    yield table(["PROVIDER", "MODEL", "FOR", "REQUESTS", "INPUT TOKENS", "OUTPUT TOKENS", "USD"], rows).rstrip("\n")
+    yield "".join([" " * _LABEL, *(f"{title:>{_FIGURE}}" for title in ("REQUESTS", "INPUT TOKENS", "OUTPUT TOKENS", "USD"))])
+    for row in found.rows:
+        yield from _wrapped("  ".join(printable(word) for word in (row.asked.provider, row.asked.model, row.asked.purpose) if word))
+        yield from _figures(row)
     yield ""
     yield f"items     {found.items:,}"
     yield f"requests  {_counts(found.total(lambda row: row.requests))}"
-    yield f"cost      {_cost(found)}"
-    times = " / ".join(_time(getattr(found.seconds, name)) for name in ("least", "likely", "most"))
-    yield f"time      {times}, with {found.concurrency} items in flight and {found.latency_s:g} s a request"
+    yield from _wrapped(f"cost      {_cost(found)}")
+    yield from _wrapped(f"time      {_times(found.seconds)}, with {found.concurrency} items in flight and {found.latency_s:g} s a request")
     yield "\nfigures are at the least / likely / at the most"
     for sentence in found.method:
-        yield f"  {sentence}"
+        yield from _wrapped(f"  {sentence}", indent=4)
+
+
+def _figures(row: "Row") -> Iterator[str]:
+    """Yield a line a case; one alone where all are the same."""
+    spans = (row.requests, row.input_tokens, row.output_tokens)
+    lines = {
+        label: [*(short(round(getattr(span, name))) for span in spans), "not known" if row.cost_usd is None else _dollar(getattr(row.cost_usd, name))]
+        for name, label in _CASES.items()
+    }
+    if len({tuple(figures) for figures in lines.values()}) == 1:
+        lines = {"in any case": next(iter(lines.values()))}
+    for label, figures in lines.items():
+        yield "".join([f"  {label}".ljust(_LABEL), *(f"{figure:>{_FIGURE}}" for figure in figures)])
+
+
+def _wrapped(text: str, indent: int = 10) -> list[str]:
+    """Return a text in lines that fit; names are not cut, since they are there to be copied."""
+    return textwrap.wrap(text, _COLUMNS, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _cost(found: "Estimated") -> str:
@@ -134,7 +147,15 @@ def short(figure: int) -> str:
 
 
 def _dollars(span: "Span") -> str:
-    return " / ".join(f"{figure:.2f}" if figure >= 1 else dollars(figure) for figure in (span.least, span.likely, span.most)) if span.most else "0"
+    return " / ".join(_dollar(figure) for figure in (span.least, span.likely, span.most)) if span.most else "0"
+
+
+def _dollar(figure: float) -> str:
+    return f"{figure:,.2f}" if figure >= 1 else dollars(figure) if figure else "0"
+
+
+def _times(span: "Span") -> str:
+    return " / ".join(_time(getattr(span, name)) for name in _CASES)
 
 
 def _time(seconds: float) -> str:

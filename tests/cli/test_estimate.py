@@ -98,8 +98,24 @@ def test_an_unknown_price_is_said_and_not_zero(tmp_path: Path) -> None:
     assert found["unpricedModels"] == ["homemade"]
     done = run_command([*ARENA, "estimate", str(folder)], environment=clean_environment(folder), cwd=folder)
     assert "not known" in done.out
-    assert "without what has no price: homemade (give one: --prices FILE)" in done.out
+    assert "without what has no price: homemade (give one: --prices FILE)" in " ".join(done.out.split())
     assert "the price of model 'homemade' is not known" in done.err
+
+
+def test_the_table_fits_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """However long names and figures are, no line is longer than 80 characters; names stay whole."""
+    names = [f"{vendor}-production-europe-west-team-support" for vendor in ("anthropic", "openai")]
+    for name in names:
+        (tmp_path / f"{name}.yaml").write_text(HEAD.format(kind="Provider", name=name) + f"  type: claude\n  model: model-of-{name}\n")
+    config = FILES["config.arena.yaml"].replace("{file: subject.yaml}", ", ".join(f"{{file: {name}.yaml}}" for name in ("subject", *names)))
+    folder = written(tmp_path, config__arena__yaml=config, one__yaml=FILES["one.yaml"].replace("trials: 3", "trials: 2000"))
+    with pytest.raises(SystemExit):
+        main(["estimate", str(folder)])
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [line for line in lines if line in names] == names
+    at = lines.index("subject  gpt-4o  subject")
+    assert [line[:14].strip() for line in lines[at + 1 : at + 4]] == ["at the least", "likely", "at the most"]
 
 
 def test_a_file_of_prices_comes_first(tmp_path: Path) -> None:
