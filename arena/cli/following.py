@@ -1,7 +1,10 @@
-"""Following one object on the server until whoever asks has seen enough."""
+"""Following one object on the server until whoever asks has seen enough, or has waited long enough."""
 
+import signal
 from collections.abc import Iterator
-from typing import Any
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, NoReturn
 
 from arena.cli.client import Client, ServerRefused
 from arena.errors import UsageError
@@ -30,3 +33,30 @@ def follow(client: Client, kind: ResourceKind, obj: dict[str, Any], *, until: st
         except ServerRefused as error:
             if error.reason != "Expired":
                 raise
+
+
+class PatienceOver(Exception):
+    """Whoever waits has waited long enough; what it waits for may still come."""
+
+
+@contextmanager
+def at_most(patience: timedelta | None) -> Iterator[None]:
+    """Let the block take so long, which may wait for a socket; None: as long as it takes. Only in the main thread, and not within itself.
+
+    Raises:
+        PatienceOver: the time is over.
+    """
+    if patience is None:
+        yield
+        return
+
+    def ring(*_: object) -> NoReturn:
+        raise PatienceOver
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, patience.total_seconds())
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

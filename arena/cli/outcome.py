@@ -9,6 +9,8 @@ from arena.cli.options import of_namespace
 from arena.cli.screen import paint, printable
 
 EXIT_PASS, EXIT_FAIL, EXIT_REFUSED, EXIT_ERROR = 0, 1, 2, 3
+EXIT_TIMED_OUT = 124
+"""As of timeout(1): whoever waited has waited long enough, and there is no verdict yet."""
 
 _BY_VERDICT = {"pass": EXIT_PASS, "fail": EXIT_FAIL, "error": EXIT_ERROR, "cancelled": EXIT_ERROR}
 _NEVER_REFUSALS = {"Cancelled", "DeadlineExceeded", "WorkersFailed", "QueueLost"}

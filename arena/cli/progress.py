@@ -4,9 +4,11 @@ from datetime import datetime
 from typing import Any, TextIO
 
 from arena.cli.listing import at_path
+from arena.cli.options import of_namespace
 from arena.cli.screen import bar, counted, printable
 from foundation.clock import SystemClock
 from reconcile.arena_run import finished
+from reconcile.kinds.reasons import RunReason
 
 
 class ProgressLine:
@@ -17,6 +19,7 @@ class ProgressLine:
         self._terminal = stream.isatty()
         self._last = ""
         self._announced = False
+        self._advised = False
         self._clock = SystemClock()
 
     def show(self, run: dict[str, Any]) -> None:
@@ -29,6 +32,7 @@ class ProgressLine:
             self._stream.write(f"\r\x1b[K{text}" if self._terminal else f"{text}\n")
             self._stream.flush()
         self._last = text
+        self._advise(run)
 
     def clear(self) -> None:
         """Remove the line from a terminal."""
@@ -43,6 +47,15 @@ class ProgressLine:
         self._announced = True
         workers = at_path(run, ".status.workers") or at_path(run, ".spec.template.workers.replicas") or 1
         self._stream.write(f"{run['metadata']['name']} · commit {commit[:12]} · {counted(items, 'item')} · {counted(workers, 'worker')}\n")
+
+    def _advise(self, run: dict[str, Any]) -> None:
+        """Say once how to end a waiting that may have no end, under what it waits for, which then stays on a terminal."""
+        if self._advised or at_path(run, '.status.conditions[?(@.type=="Ready")].reason') != RunReason.JOB_CREATION_FAILED:
+            return
+        self._advised = True
+        name, where = run["metadata"]["name"], of_namespace(run["metadata"]["namespace"])
+        self._stream.write(f"{chr(10) if self._terminal else ''}  it waits until that is there; to end it: arena cancel {name}{where}\n")
+        self._stream.flush()
 
 
 def progress_text(run: dict[str, Any], now: datetime) -> str:

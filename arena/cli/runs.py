@@ -3,6 +3,7 @@
 import secrets
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,10 +11,10 @@ import typer
 
 from arena import settings
 from arena.cli.client import Client, ServerRefused
-from arena.cli.following import follow
+from arena.cli.following import PatienceOver, at_most, follow
 from arena.cli.listing import cells, columns_of
 from arena.cli.options import DEFAULT_STATE, Mock, Namespace, State, flag, of_namespace, state_directory
-from arena.cli.outcome import exit_code, verdict_lines
+from arena.cli.outcome import EXIT_TIMED_OUT, exit_code, verdict_lines
 from arena.cli.progress import ProgressLine
 from arena.cli.screen import table
 from arena.errors import UsageError
@@ -21,6 +22,7 @@ from gitops.content import ContentVolume
 from reconcile.arena_run import created, finished, run_object
 from reconcile.cluster.port import ARENA_JOB, ARENA_RUN
 from reconcile.kinds.names import JOB_LABEL, MOCK_CONFIG, MOCK_PROVIDER
+from reconcile.kinds.quantities import parse_duration
 from reconcile.naming import MAX_LABEL, fit, request_cause, run_names
 
 Run = Annotated[str, typer.Argument(help="Name of the run.", metavar="RUN")]
@@ -42,6 +44,16 @@ def run(  # noqa: PLR0913 - one parameter an option
         str, typer.Option("--ref", envvar=settings.REF, show_default="the job's", help="Branch, tag, full ref name or full SHA to test.")
     ] = "",
     wait: Annotated[bool, flag("--wait", envvar=settings.WAIT, help_text="Show progress and exit with the verdict.")] = False,
+    timeout: Annotated[
+        str,
+        typer.Option(
+            "--timeout",
+            envvar=settings.WAIT_TIMEOUT,
+            metavar="DURATION",
+            show_default="none",
+            help="Longest time to --wait, such as 90s, 10m or 1h30m; then exit 124, and the run goes on.",
+        ),
+    ] = "",
     mock_provider: Mock = False,
     mock_config: Annotated[
         str,
@@ -52,7 +64,8 @@ def run(  # noqa: PLR0913 - one parameter an option
     namespace: Namespace = "default",
     state: State = DEFAULT_STATE,
 ) -> int:
-    """Start a run of a job; with --wait, exit 0 pass, 1 fail, 2 refused, 3 error or cancelled."""
+    """Start a run of a job; with --wait, exit 0 pass, 1 fail, 2 refused, 3 error or cancelled, 124 when --timeout is over."""
+    patience = _patience(timeout, wait=wait)
     client = Client.of(state_directory(state))
     owner = client.get(ARENA_JOB, namespace, job)
     if owner["spec"].get("suspend"):
@@ -68,7 +81,22 @@ def run(  # noqa: PLR0913 - one parameter an option
         sys.stdout.write(f"{name}\n")
         sys.stderr.write(f"  arena get arun {name} --watch{of_namespace(namespace)}\n")
         return 0
-    return wait_for(client, state_directory(state).content, started)
+    return wait_for(client, state_directory(state).content, started, patience)
+
+
+def _patience(timeout: str, *, wait: bool) -> timedelta | None:
+    """Return how long a person wants to wait, None for as long as it takes."""
+    if not timeout:
+        return None
+    if not wait:
+        raise UsageError("cannot use --timeout without --wait", hint="add --wait")
+    try:
+        patience = parse_duration(timeout)
+    except ValueError as error:
+        raise UsageError(f"cannot wait for '{timeout}': {error}") from error
+    if patience <= timedelta():
+        raise UsageError(f"cannot wait for '{timeout}': it is no time at all", hint="leave --timeout out to wait as long as it takes")
+    return patience
 
 
 def _create(client: Client, job: dict[str, Any], ref: str) -> dict[str, Any]:
@@ -83,20 +111,23 @@ def _create(client: Client, job: dict[str, Any], ref: str) -> dict[str, Any]:
     raise UsageError(f"cannot name a run of job '{job['metadata']['name']}'")
 
 
-def wait_for(client: Client, content: Path, started: dict[str, Any]) -> int:
-    """Show a run's progress on stderr until it ends, print its verdict on stdout, and return the exit code."""
+def wait_for(client: Client, content: Path, started: dict[str, Any], patience: timedelta | None = None) -> int:
+    """Show a run's progress on stderr until it ends or the patience with it does, print its verdict on stdout, and return the exit code."""
     line = ProgressLine(sys.stderr)
     ended = started
     try:
-        for ended in follow(client, ARENA_RUN, started, until="it ended"):
-            line.show(ended)
-            if finished(ended):
-                break
-    except KeyboardInterrupt:
+        with at_most(patience):
+            for ended in follow(client, ARENA_RUN, started, until="it ended"):
+                line.show(ended)
+                if finished(ended):
+                    break
+    except (KeyboardInterrupt, PatienceOver) as end:
         line.clear()
         name, where = started["metadata"]["name"], of_namespace(started["metadata"]["namespace"])
         sys.stderr.write(f"  the run goes on: arena get arun {name} --watch{where}\n  to stop it: arena cancel {name}{where}\n")
-        raise
+        if isinstance(end, KeyboardInterrupt):
+            raise
+        return EXIT_TIMED_OUT
     line.clear()
     directory = ContentVolume(content).run(ended["metadata"]["namespace"], ended["metadata"]["name"])
     sys.stdout.write("".join(f"{text}\n" for text in verdict_lines(ended, directory)))
