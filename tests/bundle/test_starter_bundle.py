@@ -28,6 +28,18 @@ def test_starter_is_flawless(tmp_path: Path) -> None:
     assert validate_bundle(unpack(root, starter_regression())) == []
 
 
+def test_the_real_model_is_switched_on_by_one_line(tmp_path: Path) -> None:
+    """Nobody is asked by default; with its line in the config, the model is tested beside the mocks, has a price, and validation has nothing to say."""
+    root = unpack(tmp_path, starter_files())
+    assert "gpt" not in load_bundle(root).providers
+    config = root / "config.arena.yaml"
+    config.write_text(config.read_text().replace("# - file: providers/gpt", "- file: providers/gpt"))
+    assert validate_bundle(root) == []
+    bundle = load_bundle(root)
+    plan = make_plan(bundle, PlanRequest())
+    assert (list(plan.providers), plan.warnings) == (["brisk", "gpt", "steady"], ())
+
+
 def test_regression_changes_files_of_the_starter() -> None:
     """The second commit only changes files that the first one has."""
     changed = starter_regression()
