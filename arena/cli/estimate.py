@@ -12,7 +12,7 @@ import typer
 
 from arena import settings
 from arena.cli.options import Mock
-from arena.cli.screen import dollars, print_warning, printable
+from arena.cli.screen import print_warning, printable
 from arena.cli.selecting import (
     DEFAULT_CONCURRENCY,
     BundlePath,
@@ -24,6 +24,7 @@ from arena.cli.selecting import (
     Selection,
     Trials,
 )
+from engine.amounts import dollars
 
 if TYPE_CHECKING:
     from engine.estimate.estimate import Estimated, Row, Span

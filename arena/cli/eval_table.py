@@ -4,8 +4,9 @@ from collections.abc import Hashable, Iterator
 from typing import TextIO
 
 from arena.cli.alike import likeness_of, more_like_it, told_once
-from arena.cli.screen import counted, dollars, paint, printable, table
+from arena.cli.screen import counted, paint, printable, table
 from arena.evaluation import Evaluation
+from engine.amounts import cost_text
 from engine.records import Record
 from engine.results.reader import FAILED
 from engine.results.reproduce import reproduce_command
@@ -29,7 +30,7 @@ def ended(evaluation: Evaluation, out: TextIO) -> str:
     """Return the last line: the verdict with its figures; for an evaluation that was stopped, how much of it there is, which is no verdict."""
     summary = evaluation.results.summary()
     counts, rate = summary.total.counts, summary.rate
-    cost = f"  ${dollars(summary.total.cost_usd)}" if summary.total.cost_usd is not None else ""
+    cost = f"  {cost_text(summary.total.cost_usd, is_partial=summary.total.cost_is_partial)}" if summary.total.cost_usd is not None else ""
     after = f"{cost}{'  MOCKED' if summary.identity.mocked else ''}"
     if summary.stopped:
         return f"{paint('stopped', 'yellow', out)}: {counts.executed} of {counted(counts.items, 'item')} had ended  {counts.passed} passed{after}"

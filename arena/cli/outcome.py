@@ -7,6 +7,7 @@ from typing import Any
 from arena.cli.listing import at_path
 from arena.cli.options import of_namespace
 from arena.cli.screen import paint, printable
+from engine.amounts import cost_text
 
 EXIT_PASS, EXIT_FAIL, EXIT_REFUSED, EXIT_ERROR = 0, 1, 2, 3
 EXIT_TIMED_OUT = 124
@@ -15,6 +16,8 @@ EXIT_TIMED_OUT = 124
 _BY_VERDICT = {"pass": EXIT_PASS, "fail": EXIT_FAIL, "error": EXIT_ERROR, "cancelled": EXIT_ERROR}
 _NEVER_REFUSALS = {"Cancelled", "DeadlineExceeded", "WorkersFailed", "QueueLost"}
 _SHOWN_FAILURES = 5
+_LITTLE_USD = 1e-9
+"""What a total cost stands for whose four digits are zeros: it is only set above zero."""
 
 
 def exit_code(run: dict[str, Any]) -> int:
@@ -53,7 +56,7 @@ def _what(run: dict[str, Any]) -> str:
     if summary:
         rate = f"pass rate {summary['passRate']} % ({summary['passedItems']} of {summary['totalItems']})"
         parts.append(rate if int(summary["totalItems"]) else "no item was run")
-        parts += [f"${summary['totalCost']}"] if "totalCost" in summary else []
+        parts += [cost_text(float(summary["totalCost"]) or _LITTLE_USD, is_partial="costIsPartial" in summary)] if "totalCost" in summary else []
         parts += ["MOCKED"] if summary.get("mocked") else []
     return "  ".join(parts)
 

@@ -70,7 +70,7 @@ def progress_text(run: dict[str, Any], now: datetime) -> str:
     parts = [f"  {bar(done, total)}  {done}/{total}"]
     parts += [f"{progress['failed']} failed"] if progress["failed"] else []
     cost, limit = at_path(run, ".status.display.cost"), at_path(run, ".spec.template.budgetLimit")
-    parts += [f"${cost}" + (f" of ${limit}" if limit else "")] if cost else []
+    parts += [f"{cost}" + (f" of ${limit}" if limit else "")] if cost else []
     started = at_path(run, ".status.startTime")
     if started and 0 < done < total:
         elapsed = (now - datetime.fromisoformat(started)).total_seconds()

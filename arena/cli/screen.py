@@ -54,11 +54,6 @@ def counted(number: int, thing: str) -> str:
     return f"{number} {thing}" + ("" if number == 1 else "s")
 
 
-def dollars(figure: float) -> str:
-    """Return an amount with four digits, <0.0001 where they would show nothing of it: what little costs is not free."""
-    return "<0.0001" if 0 < figure < 0.0001 else f"{figure:.4f}"  # noqa: PLR2004 - the last digit that is shown
-
-
 def printable(text: str) -> str:
     """Return the text without control characters, which could rewrite a terminal; newlines and tabs become spaces."""
     return "".join(c if c.isprintable() else " " for c in text)

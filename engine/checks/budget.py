@@ -3,7 +3,6 @@
 from engine.checks.evidence import Evaluate, Evidence, Outcome, verdict
 from engine.checks.params import Param, Values, count, number
 from engine.checks.registry import CheckType
-from engine.items import Usage
 
 
 def _latency(values: Values) -> Evaluate:
@@ -23,8 +22,6 @@ def _cost(values: Values) -> Evaluate:
         raise ValueError(f"one of {', '.join(repr(key) for key in _MEASURES)} must be given")
 
     def evaluate(evidence: Evidence) -> Outcome:
-        if "max_cost_usd" in limits and evidence.cost_usd is None and evidence.usage != _NOTHING:
-            raise ValueError("the cost is not known: the provider has no price")
         spent = {
             "max_cost_usd": evidence.cost_usd or 0.0,
             "max_input_tokens": evidence.usage.input_tokens,
@@ -32,13 +29,14 @@ def _cost(values: Values) -> Evaluate:
             "max_total_tokens": evidence.usage.input_tokens + evidence.usage.output_tokens,
         }
         over = [f"{_MEASURES[key]} {spent[key]:.10g} exceeds {limit:.10g}" for key, limit in limits.items() if spent[key] > limit]
+        if not over and "max_cost_usd" in limits and evidence.cost_is_partial:
+            raise ValueError("the cost is not known: a call of it has no price or no usage")
         value = {"cost_usd": evidence.cost_usd, "input_tokens": evidence.usage.input_tokens, "output_tokens": evidence.usage.output_tokens}
         return verdict(holds=not over, explanation="; ".join(over) or "within the budget", value=value)
 
     return evaluate
 
 
-_NOTHING = Usage()
 _MEASURES = {"max_cost_usd": "cost in USD", "max_input_tokens": "input tokens", "max_output_tokens": "output tokens", "max_total_tokens": "tokens"}
 
 CHECKS = (

@@ -57,7 +57,7 @@ _KINDS: Mapping[type[Exception], str] = {
 
 @dataclass(slots=True)
 class _Outcome:
-    """How a conversation ended, besides what was said."""
+    """How a conversation ended, besides what was said. `is_again` says that others were begun for the item before, of whose cost nothing is known."""
 
     transcript: Transcript = field(default_factory=Transcript)
     checks: list[CheckResult] = field(default_factory=list)
@@ -67,6 +67,7 @@ class _Outcome:
     system: Message | None = None
     unheld: int = 0
     hearing: Hearing | None = None
+    is_again: bool = False
 
     def fail(self, kind: str, error: Exception) -> None:
         hint = getattr(error, "hint", "")
@@ -111,7 +112,7 @@ class _Outcome:
             "messages": [message_json(message) for message in spoken],
             "usage": transcript.usage,
             "cost_usd": transcript.ledger.rounded_usd,
-            "cost_is_partial": any(ledger.cost_is_partial for ledger in self._ledgers()),
+            "cost_is_partial": self.is_again or any(ledger.cost_is_partial for ledger in self._ledgers()),
             "selfplay_usage": transcript.selfplay.usage,
             "selfplay_cost_usd": transcript.selfplay.rounded_usd,
             "provider_latency_ms": transcript.provider_latency_ms,
@@ -167,7 +168,7 @@ class ItemRunner:
         and leaves nothing behind.
         """
         started_at, started = self._clock.now(), self._clock.monotonic()
-        outcome = _Outcome()
+        outcome = _Outcome(is_again=attempt > 1)
         try:
             await self._hold(item, outcome)
         except EngineError as error:

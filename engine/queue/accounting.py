@@ -17,12 +17,13 @@ _CELL = re.compile(r"(.+?)/[0-9]+(?:/[^/=]+=.*)?", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One record's part in the sums. `bucket` is the log bucket of its duration, None for an item that never ran."""
+    """One record's part in the sums. `bucket` is the log bucket of its duration, None for an item that never ran; `partial` is 1 where the cost lacks something."""
 
     verdict: str
     cell: str
     bucket: int | None
     cost_nano_usd: int
+    partial: int
     input_tokens: int
     output_tokens: int
 
@@ -35,6 +36,7 @@ def share_of(record: Record) -> Share:
         cell=cell_of(record.item),
         bucket=bucket_of(record.duration_ms) if ran else None,
         cost_nano_usd=nano_usd(record.cost_usd or 0.0),
+        partial=int(record.cost_is_partial),
         input_tokens=record.usage.input_tokens,
         output_tokens=record.usage.output_tokens,
     )

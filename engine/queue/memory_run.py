@@ -33,6 +33,7 @@ class _Totals:
     errors: int = 0
     skipped: int = 0
     cost_nano_usd: int = 0
+    partial: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
 
@@ -117,6 +118,7 @@ class MemoryRun:
         totals = self._totals
         setattr(totals, share.verdict, getattr(totals, share.verdict) + 1)
         totals.cost_nano_usd += share.cost_nano_usd
+        totals.partial += share.partial
         totals.input_tokens += share.input_tokens
         totals.output_tokens += share.output_tokens
         self.cells[share.cell] = _added(self.cells.get(share.cell, CellCounts()), share)
@@ -201,6 +203,7 @@ class MemoryRun:
             errors=totals.errors,
             skipped=totals.skipped,
             cost_usd=totals.cost_nano_usd / NANO_PER_USD,
+            cost_is_partial=totals.partial > 0,
             input_tokens=totals.input_tokens,
             output_tokens=totals.output_tokens,
             budget_breached=self.stopped == BUDGET or self._is_over_budget(),

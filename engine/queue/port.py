@@ -73,6 +73,7 @@ class QueueState:
 
     `queued` can be leased now, `leased` is in workers' hands (or was, when they died), `delayed` waits for a retry's time, `recorded` is counted:
     once `complete`, their sum is `items`, or else the store lost something (`missing` names it). `recorded` = passed + failed + errors + skipped.
+    With `cost_is_partial` the cost of something is not known, and `cost_usd` is the least that was spent.
     `retries` counts retries by the error kind that caused them; `refusal` is that of a run stopped as `refused`. A settled run has `settled` and nothing else.
     """
 
@@ -90,6 +91,7 @@ class QueueState:
     errors: int = 0
     skipped: int = 0
     cost_usd: float = 0.0
+    cost_is_partial: bool = False
     input_tokens: int = 0
     output_tokens: int = 0
     budget_breached: bool = False

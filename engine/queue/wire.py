@@ -32,7 +32,7 @@ def tokens(leases: Sequence[Lease]) -> list[Argument]:
 
 
 def counting(record: Record) -> list[Argument]:
-    """Return the eight arguments by which the scripts count a record."""
+    """Return the nine arguments by which the scripts count a record."""
     share = share_of(record)
     return [
         record.index,
@@ -40,6 +40,7 @@ def counting(record: Record) -> list[Argument]:
         share.cell,
         "" if share.bucket is None else share.bucket,
         share.cost_nano_usd,
+        share.partial,
         share.input_tokens,
         share.output_tokens,
         record.to_bytes(),
@@ -77,6 +78,7 @@ def read_state(answer: Sequence[Any]) -> QueueState:
         errors=int(totals.get("errors", 0)),
         skipped=int(totals.get("skipped", 0)),
         cost_usd=cost / NANO_PER_USD,
+        cost_is_partial=int(totals.get("partial", 0)) > 0,
         input_tokens=int(totals.get("input_tokens", 0)),
         output_tokens=int(totals.get("output_tokens", 0)),
         budget_breached=stopped == BUDGET or (budget is not None and cost > int(budget)),

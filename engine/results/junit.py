@@ -51,6 +51,7 @@ def _suite(summary: Summary, scenario: str) -> str:
         "ref": identity.ref,
         "run": identity.run,
         "cost": "" if tally.cost_usd is None else f"{tally.cost_usd:.9f}".rstrip("0").rstrip("."),
+        "cost-is-partial": "true" if tally.cost_is_partial and tally.cost_usd is not None else "",
         "mocked": "true" if identity.mocked else "",
     }
     rows = "".join(f"      <property {_attributes(name=name, value=value)}/>\n" for name, value in properties.items() if value)

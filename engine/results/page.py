@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from engine.amounts import cost_text
 from engine.results import charts
 from engine.results.jsonl import whole_text
 from engine.results.reproduce import of_item
@@ -46,7 +47,7 @@ def write_page(out: BinaryIO, summary: Mapping[str, Any], items: Iterable[Mappin
         rate=charts.whiskers([{**summary["totals"], "label": "all", "passRate": summary["passRate"]}], "label"),
         scenarios=charts.whiskers(summary["scenarios"], "scenario"),
         providers=charts.whiskers(summary["providers"], "provider"),
-        costs=charts.bars([(p["provider"], p["costUsd"], f"${p['costUsd']:.4f}" if p["costUsd"] is not None else "") for p in summary["providers"]]),
+        costs=charts.bars([(p["provider"], p["costUsd"], _cost(p)) for p in summary["providers"]]),
         again=summary.get("again", ""),
         latencies=[p for p in summary["providers"] if p["latencyMs"]["p50"] is not None],
         histogram=charts.histogram(seen.latencies),
@@ -93,6 +94,11 @@ def _matrix(summary: Mapping[str, Any]) -> list[tuple[str, list[Mapping[str, Any
     return [(s["scenario"], [cells.get((s["scenario"], p["provider"])) for p in summary["providers"]]) for s in summary["scenarios"]]
 
 
+def _cost(spent: Mapping[str, Any]) -> str:
+    """Return the cost of an item, or of a summary or a part of it; they are marked in the same way."""
+    return cost_text(spent["costUsd"], is_partial=spent.get("costIsPartial", False))
+
+
 @cache
 def _template() -> "Template":
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - only who asks for a page pays for it
@@ -101,5 +107,6 @@ def _template() -> "Template":
         loader=PackageLoader("engine.results"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["duration"] = charts.duration
+    environment.filters["cost"] = _cost
     environment.globals["of_item"] = of_item
     return environment.get_template("page.html.jinja")

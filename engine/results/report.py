@@ -6,6 +6,7 @@ Streams: failed items come from records in item order; what is listed is bounded
 from collections.abc import Iterable
 from typing import BinaryIO
 
+from engine.amounts import cost_text
 from engine.items import Item, Verdict
 from engine.records import FailedCheck, Record
 from engine.results.intervals import Interval
@@ -45,11 +46,6 @@ def percent(rate: Interval) -> str:
     return f"{100 * rate.value:.1f} % ({100 * rate.low:.1f} to {100 * rate.high:.1f})"
 
 
-def dollars(cost_usd: float | None) -> str:
-    """Return a cost for people, `–` when unpriced."""
-    return "–" if cost_usd is None else f"${cost_usd:.4f}"
-
-
 def milliseconds(value: float) -> str:
     """Return a duration for people, with three significant digits below a second."""
     return f"{value:.0f} ms" if value >= _SECOND_MS else f"{value:.3g} ms"
@@ -77,7 +73,7 @@ def _facts(summary: Summary) -> str:
         "Stopped": f"{code(summary.stopped)}, {counts.skipped} items not run" if summary.stopped else "",
         "Errors": ", ".join(f"{code(kind)} {count}" for kind, count in summary.error_kinds[:20]),
         "Tokens": f"{total.usage.input_tokens} in, {total.usage.output_tokens} out",
-        "Cost": dollars(total.cost_usd),
+        "Cost": cost_text(total.cost_usd, is_partial=total.cost_is_partial),
         "Provider latency": " · ".join(f"p{p} {milliseconds(value)}" for p, value in quantiles if value is not None) or "–",
         "Lost transcripts": str(summary.lost_transcripts) if summary.lost_transcripts else "",
     }

@@ -17,7 +17,7 @@ _ERRORS_WHEN_TRUNCATED = 20
 
 
 def spec_summary(summary: "Summary") -> dict[str, str]:
-    """Return `verdict` (ours), the keys of the specification, then what applies of `budgetBreached`, `drainedItems`, `lostTranscripts` and `mocked`."""
+    """Return `verdict` (ours), the keys of the specification, then what applies of `costIsPartial`, `budgetBreached`, `drainedItems`, `lostTranscripts` and `mocked`."""
     total = summary.total
     counts = total.counts
     tokens = total.usage.input_tokens + total.usage.output_tokens
@@ -32,6 +32,7 @@ def spec_summary(summary: "Summary") -> dict[str, str]:
         "avgDurationMs": f"{total.mean_duration_ms:.0f}",
         "totalTokens": str(tokens) if tokens > 0 else "",
         "totalCost": f"{cost:.4f}" if cost > 0 or budget_breached else "",
+        "costIsPartial": "true" if cost > 0 and total.cost_is_partial else "",
         "details": details(summary).decode(),
         "budgetBreached": "true" if budget_breached else "",
         "drainedItems": str(counts.skipped) if counts.skipped or budget_breached else "",

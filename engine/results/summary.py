@@ -14,7 +14,7 @@ from engine.permissions import Permissions
 from engine.records import Record
 from engine.results.intervals import Interval, flakiness, pass_rate
 from engine.results.jsonl import encode, timestamp
-from engine.results.lines import usage_json
+from engine.results.lines import cost_json, usage_json
 from engine.results.reproduce import repeat_command
 from engine.results.sketches import Sketch
 from engine.results.spec_summary import spec_summary
@@ -110,7 +110,7 @@ class Summary:
     def to_json(self) -> dict[str, Any]:
         """Return the content of summary.json, keys in their documented order.
 
-        `mocked`, `stopped`, `drainedItems`, `budgetBreached`, `lostTranscripts`, `again` (where something failed) and `uncountedChecks` (outcomes that `assertions` lacks, because
+        `mocked`, `stopped`, `drainedItems`, `budgetBreached`, `costIsPartial`, `lostTranscripts`, `again` (where something failed) and `uncountedChecks` (outcomes that `assertions` lacks, because
         their records had no room) appear only when they apply.
         """
         identity, total = self.identity, self.total
@@ -131,7 +131,7 @@ class Summary:
             },
             "passRate": interval_json(self.rate),
             "usage": usage_json(total.usage),
-            "costUsd": total.cost_usd,
+            **cost_json(total.cost_usd, is_partial=total.cost_is_partial),
             "latencyMs": latency_json(total.latency),
             **self.breakdown_json(),
             "errors": [error.to_json() for error in self.errors],
@@ -279,7 +279,7 @@ def _group_json(tally: Tally, rate: Interval) -> dict[str, Any]:
         "skipped": tally.counts.skipped,
         "passRate": interval_json(rate),
         "usage": usage_json(tally.usage),
-        "costUsd": tally.cost_usd,
+        **cost_json(tally.cost_usd, is_partial=tally.cost_is_partial),
         "latencyMs": latency_json(tally.latency),
     }
 
@@ -292,7 +292,7 @@ def _cell_json(scenario: str, provider: str, tally: Tally, confidence: float) ->
         **_counts_json(tally),
         "passRate": interval_json(pass_rate([tally.cluster], confidence)),
         "flakiness": _rounded(flakiness(counts.passed, counts.failed)),
-        "costUsd": tally.cost_usd,
+        **cost_json(tally.cost_usd, is_partial=tally.cost_is_partial),
         "latencyMs": latency_json(tally.latency),
     }
 

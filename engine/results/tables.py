@@ -72,6 +72,7 @@ ITEM_COLUMNS = (
     _item("cached_tokens", ColumnType.INTEGER, "usage", "cachedTokens"),
     _item("reasoning_tokens", ColumnType.INTEGER, "usage", "reasoningTokens"),
     _item("cost_usd", ColumnType.NUMBER, "costUsd"),
+    Column("cost_is_partial", ColumnType.BOOLEAN, lambda item, _check: item.get("costIsPartial", False)),
     _item("provider_latency_ms", ColumnType.NUMBER, "providerLatencyMs"),
     _item("ttft_ms", ColumnType.NUMBER, "ttftMs"),
     _item("duration_ms", ColumnType.NUMBER, "itemDurationMs"),

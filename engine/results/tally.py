@@ -55,6 +55,7 @@ class CheckTally:
 class Tally:
     """What a set of records adds up to. Skipped items are counted and add nothing else.
 
+    `cost_is_partial` says that `cost_usd` lacks the cost of a call, so it is the least that was spent: no bound from above holds for what it is under.
     `uncounted_checks` had no room in their records: verdicts count them, `checks` does not. `intolerable` items failed by something else than checks
     that may fail now and then.
     """
@@ -64,6 +65,7 @@ class Tally:
     usage: Usage = field(default_factory=Usage)
     cost: ExactSum = field(default_factory=ExactSum)
     priced: int = 0
+    cost_is_partial: bool = False
     latency: Sketch = field(default_factory=Sketch)
     duration: ExactSum = field(default_factory=ExactSum)
     started_at: datetime | None = None
@@ -82,6 +84,7 @@ class Tally:
         if record.cost_usd is not None:
             self.cost.add(record.cost_usd)
             self.priced += 1
+        self.cost_is_partial |= record.cost_is_partial
         if record.provider_latency_ms > 0 or record.verdict is not Verdict.ERROR:
             self.latency.add(record.provider_latency_ms)
         self.duration.add(record.duration_ms)
@@ -103,6 +106,7 @@ class Tally:
         self.usage += other.usage
         self.cost.merge(other.cost)
         self.priced += other.priced
+        self.cost_is_partial |= other.cost_is_partial
         self.latency.merge(other.latency)
         self.duration.merge(other.duration)
         self.uncounted_checks += other.uncounted_checks

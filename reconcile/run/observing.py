@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from engine.amounts import cost_text
 from engine.results.summary import Summary
 from engine.results.verdicts import Counts
 from reconcile.run.scope import RunScope
@@ -33,14 +34,14 @@ def show_progress(run: RunScope) -> None:
     state = run.counted()
     _show(run, Counts(state.passed, state.failed, state.errors, state.recorded - state.passed - state.failed - state.errors))
     if state.cost_usd:
-        run.status["display"]["cost"] = f"{state.cost_usd:.4f}"
+        run.status["display"]["cost"] = cost_text(state.cost_usd, is_partial=state.cost_is_partial)
 
 
 def show_result(run: RunScope, summary: Summary) -> None:
     """Write what the records say into the draft status: the counters of a store that lost a part of them say something else."""
     _show(run, summary.total.counts)
     if cost_usd := summary.total.cost_usd:
-        run.status["display"]["cost"] = f"{cost_usd:.4f}"
+        run.status["display"]["cost"] = cost_text(cost_usd, is_partial=summary.total.cost_is_partial)
 
 
 def _show(run: RunScope, counts: Counts) -> None:

@@ -30,13 +30,19 @@ def test_cost_budget_reads_real_usage(ask: Ask, usage: Usage, params: dict[str, 
 
 
 def test_a_price_that_nobody_knows_is_no_verdict(usage: Usage) -> None:
-    """A cost limit over calls without a price is an error of the check, never within the budget; where nothing was called there is no cost."""
+    """A cost limit over calls of which one has no price is an error of the check, never within the budget; where nothing was called there is no cost."""
     check = CompiledCheck("cost_budget", prepare_check("cost_budget", {"max_cost_usd": 1}))
-    unknown, nothing = check.begin(Evidence(usage=usage), Scope.TURN, 0), check.begin(Evidence(), Scope.TURN, 0)
+    unknown = check.begin(Evidence(usage=usage, cost_usd=0.1, cost_is_partial=True), Scope.TURN, 0)
+    nothing = check.begin(Evidence(), Scope.TURN, 0)
     assert isinstance(unknown, CheckResult)
     assert isinstance(nothing, CheckResult)
     assert "the cost is not known" in unknown.error
     assert nothing.passed
+
+
+def test_what_is_known_can_be_too_much(ask: Ask) -> None:
+    """A cost of which a part is unknown fails a limit that the known part exceeds: it is only more."""
+    assert ask("cost_budget", {"max_cost_usd": 0.01}, cost_usd=0.02, cost_is_partial=True).score == 0
 
 
 def test_latency_budget(ask: Ask) -> None:

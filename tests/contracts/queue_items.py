@@ -30,9 +30,20 @@ def items_of(indexes: Sequence[int]) -> list[tuple[int, str]]:
     return [(index, f"greeting/mock/{index + 1}") for index in indexes]
 
 
-def record_of_lease(lease: Lease, verdict: Verdict = Verdict.PASS, *, cost_usd: float = 0.25) -> Record:
+def record_of_lease(lease: Lease, verdict: Verdict = Verdict.PASS, *, cost_usd: float = 0.25, partial: bool = False) -> Record:
     """Return the record of a leased item."""
-    return Record(lease.item, lease.index, verdict, AT, AT, usage=Usage(3, 4), cost_usd=cost_usd, duration_ms=12.0, attempt=lease.attempt)
+    return Record(
+        lease.item,
+        lease.index,
+        verdict,
+        AT,
+        AT,
+        usage=Usage(3, 4),
+        cost_usd=cost_usd,
+        cost_is_partial=partial,
+        duration_ms=12.0,
+        attempt=lease.attempt,
+    )
 
 
 async def eventually(look: Callable[[], Awaitable[T]]) -> T:

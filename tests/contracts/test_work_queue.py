@@ -96,6 +96,16 @@ async def test_money_adds_up_exactly(queue: WorkQueue, run: RunUID) -> None:
     assert (await queue.state(run)).cost_usd == 0.1
 
 
+async def test_a_cost_that_lacks_something_says_so(queue: WorkQueue, run: RunUID) -> None:
+    """One item of which a cost is not known makes the run's sum the least that was spent."""
+    await put_items(queue, run, 2)
+    leases = await queue.lease(run, worker="a", limit=2, seconds=LONG)
+    await queue.complete(run, [(leases[0], record_of_lease(leases[0]))])
+    assert not (await queue.state(run)).cost_is_partial
+    await queue.complete(run, [(leases[1], record_of_lease(leases[1], partial=True))])
+    assert (await queue.state(run)).cost_is_partial
+
+
 async def test_stale_lease_cannot_complete(queue: WorkQueue, run: RunUID) -> None:
     """An item whose lease ran out and went to another worker is counted by that worker alone."""
     await put_items(queue, run, 1)

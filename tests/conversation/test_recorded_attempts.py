@@ -49,7 +49,7 @@ async def held(write: Write, vendor: VendorServer, *, turns: list[dict[str, Any]
         "additional_config": {},
     }
     provider = spec | more.pop("provider", {})
-    arena = {"judges": [{"name": "j", "provider": "judge"}], "provider_specs": {"judge": spec | more.pop("judge", {})}}
+    arena = {"judges": [{"name": "j", "provider": "judge"}], "provider_specs": {"judge": spec | more.pop("judge", {})}, **more.pop("arena", {})}
     turns = turns or [{"role": "user", "content": "Hi"}]
     bundle = write(turns, {}, provider=provider, arena=arena, scenario={"providers": ["m"], **more.pop("scenario", {})}, **more)
     plan = make_plan(bundle, PlanRequest(), WorkerOptions(permissions=Permissions(networks=("127.0.0.0/8",)), item_timeout_s=4.0))
@@ -147,3 +147,23 @@ async def test_what_nobody_was_asked_for_costs_nothing_unknown(write: Write, ven
     guard = {"type": "banned_words", "params": {"words": ["Hi"], "direction": "input"}}
     result = await held(write, vendor, prompt={"validators": [guard]})
     assert (vendor.requests, result.cost_usd, result.cost_is_partial) == ([], None, False)
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["and answered", "and failed"])
+async def test_attempts_and_costs_of_steps_are_recorded(write: Write, vendor: VendorServer, *, fails: bool) -> None:
+    """What the steps of a composition tried and spent is the item's, also when a later step fails."""
+    for step in (BUSY, says("one"), REFUSED if fails else says("two")):
+        vendor.then(step)
+    steps = [{"id": name, "kind": "prompt", "prompt_task": "t"} for name in ("first", "second")]
+    result = await held(write, vendor, arena={"compositions": {"c": {"version": 1, "steps": steps, "output": "second"}}}, scenario={"task_type": ""})
+    told = result.error.attempts if result.error is not None else result.messages[-1]["meta"]["attempts"]
+    assert (result.verdict, kinds(told)) == (Verdict.ERROR if fails else Verdict.PASS, ["unavailable"])
+    assert result.cost_usd == pytest.approx(0.02 / 1000 * (1 if fails else 2))
+
+
+async def test_an_item_that_is_tried_again_lacks_what_it_cost_before(write: Write) -> None:
+    """Only the last attempt of an item has a result, so its cost is the least that the item took."""
+    bundle = write([{"role": "user", "content": "Hi"}], {1: "hello"})
+    plan = make_plan(bundle, PlanRequest())
+    runner = ItemRunner(bundle, plan, SystemClock())
+    assert [(await runner.run(plan.items[0], attempt=attempt)).cost_is_partial for attempt in (1, 2)] == [False, True]

@@ -61,18 +61,19 @@ end
 
 -- Counts items that have no record yet: stores the records and adds their shares to totals, cells and sketches, each sum once a call.
 -- Stops the run when the spend crosses the budget, and wakes the workers when the run is drained.
--- ARGV from `from`, eight an item: index, verdict, cell, bucket, cost in nano-USD, input tokens, output tokens, record. `chosen`: offsets to count.
+-- ARGV from `from`, nine an item: index, verdict, cell, bucket, cost in nano-USD, 1 if that lacks something, input tokens, output tokens, record. `chosen`: offsets to count.
 local function count(chosen)
   if #chosen == 0 then return end
   local rows, totals, cells, sketches = {}, {}, {}, {}
   for _, at in ipairs(chosen) do
     local verdict, cell, bucket, cost = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], tonumber(ARGV[at + 4])
     rows[#rows + 1] = ARGV[at]
-    rows[#rows + 1] = ARGV[at + 7]
+    rows[#rows + 1] = ARGV[at + 8]
     add(totals, verdict, 1)
     add(totals, 'cost', cost)
-    add(totals, 'input_tokens', tonumber(ARGV[at + 5]))
-    add(totals, 'output_tokens', tonumber(ARGV[at + 6]))
+    add(totals, 'partial', tonumber(ARGV[at + 5]))
+    add(totals, 'input_tokens', tonumber(ARGV[at + 6]))
+    add(totals, 'output_tokens', tonumber(ARGV[at + 7]))
     add(cells, cell .. SEPARATOR .. verdict, 1)
     add(cells, cell .. SEPARATOR .. 'cost', cost)
     if bucket ~= '' then add(sketches, cell .. SEPARATOR .. bucket, 1) end
