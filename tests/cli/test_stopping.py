@@ -136,12 +136,15 @@ def test_no_process_of_a_tool_stays(tmp_path: Path) -> None:
     write_bundle(tmp_path, {"wait": {"mode": "exec", "timeout_ms": 600_000, "exec": {"command": "sleep", "args": [seconds]}}}, [call("wait")])
     words = [*ARENA, "eval", str(tmp_path), "--allow-code-unconfined"]
     with subprocess.Popen(words, env=clean_environment(tmp_path), stdout=subprocess.PIPE, text=True) as process:
-        until = time.monotonic() + DEADLINE_S
-        while not is_running(seconds):
-            assert process.poll() is None
-            assert time.monotonic() < until
-            time.sleep(0.05)
-        process.send_signal(signal.SIGTERM)
-        said, _ = process.communicate(timeout=DEADLINE_S)
+        try:
+            until = time.monotonic() + DEADLINE_S
+            while not is_running(seconds):
+                assert process.poll() is None
+                assert time.monotonic() < until
+                time.sleep(0.05)
+            process.send_signal(signal.SIGTERM)
+            said, _ = process.communicate(timeout=DEADLINE_S)
+        finally:
+            process.kill()
     assert (process.returncode, said.splitlines()[-1]) == (130, "stopped: 0 of 1 item had ended  0 passed")
     assert not is_running(seconds)
