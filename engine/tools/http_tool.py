@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 from engine.bundle.model import Tool
 from engine.bundle.services import HttpCall
+from engine.errors import ToolsUnavailable
 from engine.providers.messages import json_text
 from engine.providers.port import ToolSpec
 from engine.tools.arguments import coerce_arguments
@@ -62,7 +63,7 @@ class HttpTool:
         """Answer a call, as the port says.
 
         Raises:
-            ToolsUnavailable: the endpoint of a registry is out.
+            ToolsUnavailable: the endpoint of a registry is out, or cannot be reached at all.
         """
         coerced = coerce_arguments(arguments, self.spec.input_schema)
         check_arguments(coerced, self._input)
@@ -73,6 +74,8 @@ class HttpTool:
             answer = await self._fetch(request)
         except (VariableRefused, WebError) as error:
             raise self._failed(error.message, secrets.values()) from None
+        except ToolsUnavailable as error:
+            raise ToolsUnavailable(without(error.message, secrets.values()), hint=error.hint, transient=error.transient) from None
         if not answer.is_good:
             body = answer.text().strip()[:SHOWN_BODY_CHARACTERS]
             said = f"{request.method} {shown(request.url)} answered {answer.status} {answer.reason}{f': {body}' if body else ''}"

@@ -1,13 +1,14 @@
 """HTTP to the endpoints of a job's tool registries, whose outages are never scores.
 
 Owns what of such an endpoint is an outage: nobody listens, no answer in time, an answer of 500 or more. The request is then made again with the same
-patience as a model's, and so may reach the tool more than once; what remains ends the item, not as something that a model reads. Must not know tools.
+patience as a model's, and so may reach the tool more than once; what remains ends the item, as does an address that may not be reached or does not
+prove who it is, not as something that a model reads. Must not know tools.
 """
 
 from engine.errors import ProviderError, ToolsUnavailable
 from engine.providers.retry import Retries, Tries
 from engine.providers.retry_after import retry_after_s
-from engine.tools.web import Web, WebAnswer, WebError, WebRequest, origin, shown
+from engine.tools.web import AnswerTooLong, Web, WebAnswer, WebError, WebRequest, origin, shown
 from foundation.clock import Clock
 
 _FIRST_FAULT_OF_SERVER = 500
@@ -28,8 +29,8 @@ class PatientWeb:
         """Return the answer, of a status under 500.
 
         Raises:
-            WebError: there is none, and no outage is the reason: the address may not be reached, or the answer is too long.
-            ToolsUnavailable: the endpoint was out for as long as there is patience; transient.
+            AnswerTooLong: the answer is not one to be read whole.
+            ToolsUnavailable: the endpoint was out for as long as there is patience (transient), or no patience would help.
         """
         where = origin(request.url)
         retries = self._retries.get(where)
@@ -51,17 +52,23 @@ class PatientWeb:
         try:
             await tries.pause(outage, latency_s=latency_s)
         except ProviderError as last:
-            raise ToolsUnavailable(f"cannot call a tool of the job's registries: {last.message}", transient=True) from last
+            raise _lost(last.message, transient=True) from last
 
     async def _once(self, request: WebRequest) -> WebAnswer:
         try:
             answer = await self._web.fetch(request)
+        except AnswerTooLong:
+            raise
         except WebError as error:
             if not error.is_outage:
-                raise
+                raise _lost(error.message, hint=error.hint) from error
             raise ProviderError(error.message, kind="unavailable", transient=True) from error
         if answer.status < _FIRST_FAULT_OF_SERVER:
             return answer
         wish_s = retry_after_s(answer.headers, answer.body, self._clock.now())
         message = f"{shown(request.url)} answered {answer.status} {answer.reason}"
         raise ProviderError(message, kind="unavailable", transient=True, retry_after_s=wish_s)
+
+
+def _lost(cause: str, *, hint: str = "", transient: bool = False) -> ToolsUnavailable:
+    return ToolsUnavailable(f"cannot call a tool of the job's registries: {cause}", hint=hint, transient=transient)

@@ -40,6 +40,10 @@ class WebError(EngineError):
         self.is_outage = is_outage
 
 
+class AnswerTooLong(WebError):
+    """An answer came, and is longer than its request takes."""
+
+
 @dataclass(frozen=True, slots=True)
 class WebRequest:
     """A request. Its headers go to the address's own origin only, never on to where that redirects."""
@@ -189,7 +193,7 @@ class Web:
         async for chunk in response.content.iter_chunked(1 << 16):
             found += chunk
             if len(found) > request.max_bytes:
-                raise WebError(f"{shown(request.url)} answered with more than {request.max_bytes >> 10} KiB")
+                raise AnswerTooLong(f"{shown(request.url)} answered with more than {request.max_bytes >> 10} KiB")
         return bytes(found)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from aiohttp import web
 
 from engine.bundle.registry_tools import RegistryTool
@@ -48,9 +50,10 @@ async def nothing() -> None:
 async def held(root: Path, url: str, calls: list[Any], *, clock: Clock | None = None, timeout_s: float = 60.0, **more: Any) -> ItemResult:
     """Hold a conversation whose model makes `calls`, and whose tool `find` a registry has at `url`."""
     tools = {"find": {"mode": "mock", "mock_result": {"never": "said"}} | more.pop("tool", {})}
+    environment = more.pop("environment", {})
     bundle = write_bundle(root, tools, calls, **more)
     plan = replace(make_plan(bundle, PlanRequest(tools={"find": RegistryTool(url)})), item_timeout_s=timeout_s)
-    runner = ItemRunner(bundle, plan, clock or SystemClock(), Connections({}))
+    runner = ItemRunner(bundle, plan, clock or SystemClock(), Connections(environment))
     try:
         return await runner.run(plan.items[0])
     finally:
@@ -149,6 +152,61 @@ async def test_an_answer_that_does_not_come(tmp_path: Path, serve: Serve, silenc
     result = await held(tmp_path, url, [call("find")], clock=Waiting(nothing), tool={"mode": "live", "http": http})
     assert result.error is not None
     assert (result.error.kind, "did not answer within 0.05 s" in result.error.message) == ("tools", True)
+
+
+@asynccontextmanager
+async def stranger() -> AsyncIterator[str]:
+    """Yield an address whose certificate nobody trusts."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    runner = web.AppRunner(web.Application())
+    await runner.setup()
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        await web.SockSite(runner, bound, ssl_context=context).start()
+        yield f"https://127.0.0.1:{bound.getsockname()[1]}/find"
+        await runner.cleanup()
+
+
+async def lost(root: Path, url: str) -> str:
+    """Return why an item ended whose tool is at `url`; nobody waited for it, nor will."""
+    clock = Waiting(nothing)
+    result = await held(root, url, [call("find")], clock=clock, checks=[CHECK])
+    assert result.error is not None
+    assert (result.verdict, result.error.kind, result.retryable) == (Verdict.ERROR, "tools", False)
+    assert (results_of(result), clock.waited_s) == ([], [])
+    return result.error.message
+
+
+async def test_an_address_that_nobody_trusts(tmp_path: Path) -> None:
+    """A certificate that does not hold is an error at once, and nothing that a model reads."""
+    async with stranger() as url:
+        assert "certificate" in (await lost(tmp_path, url)).lower()
+
+
+async def test_an_address_that_may_not_be_reached(tmp_path: Path, serve: Serve) -> None:
+    """Neither a registry's own nor one that its endpoint leads to is something that a model reads."""
+
+    async def onward(request: web.Request) -> web.Response:
+        del request
+        raise web.HTTPTemporaryRedirect("http://169.254.7.7/")
+
+    assert "link-local" in await lost(tmp_path, "http://169.254.7.7/find")
+    assert "link-local" in await lost(tmp_path, await serve(find=onward) + "/find")
+
+
+async def test_an_outage_names_no_secret(tmp_path: Path, serve: Serve) -> None:
+    """A value of `headers_from_env` that the endpoint says back is unreadable in the error."""
+
+    async def echo(request: web.Request) -> web.Response:
+        return web.Response(status=503, reason=f"not {request.headers['X-Key']}")
+
+    http = {"url": "https://file.example/x", "headers_from_env": ["X-Key=SERVICE_KEY"]}
+    url = await serve(find=echo) + "/find"
+    secret = {"SERVICE_KEY": "opensesame"}
+    result = await held(tmp_path, url, [call("find")], clock=Waiting(nothing), tool={"mode": "live", "http": http}, environment=secret)
+    assert result.error is not None
+    assert result.error.message.endswith("answered 503 not [REDACTED]")
 
 
 @pytest.mark.parametrize("status", [400, 404, 409, 429])
