@@ -176,8 +176,11 @@ def record_of(result: ItemResult, *, line: PlacedLine | None = None, lease: Leas
 
 
 def bare_record(index: int, item: str, verdict: Verdict, *, at: datetime, error: ItemError | None = None, crashes: int = 0) -> Record:
-    """Return the record of an item that has no result: skipped after a stop, or an error because its worker was lost. It starts and ends `at`."""
-    return Record(item=item, index=index, verdict=verdict, started_at=at, ended_at=at, error=error, crashes=crashes)
+    """Return the record of an item that has no result: skipped after a stop, or an error because its worker was lost. It starts and ends `at`.
+
+    What a lost worker spent on it is not known.
+    """
+    return Record(item=item, index=index, verdict=verdict, started_at=at, ended_at=at, error=error, crashes=crashes, cost_is_partial=crashes > 0)
 
 
 def _numbered(checks: Iterable[CheckResult]) -> Iterator[tuple[int, CheckResult]]:

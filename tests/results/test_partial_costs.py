@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.items import ItemError, Verdict
-from engine.records import Record, record_of
+from engine.records import Record, bare_record, record_of
 from engine.results.collected import CollectedResults
 from engine.results.jsonl import encode
 from engine.results.lines import item_json, line_without_transcript
@@ -17,7 +17,7 @@ from engine.results.reader import read_items
 from engine.results.recovery import result_from_json
 from engine.results.summary import RunIdentity
 from engine.results.tables import item_table
-from tests.results.conftest import FakePlan, PlanOf, ResultOf
+from tests.results.conftest import AT, FakePlan, PlanOf, ResultOf
 
 ATTEMPT = {"kind": "rate_limit", "message": "busy", "latencyMs": 1.0, "waitedMs": 500.0}
 
@@ -114,3 +114,9 @@ def test_lines_keep_what_was_tried(plan_of: PlanOf, result_of: ResultOf) -> None
     assert (line["error"]["attempts"], line["judges"]["attempts"]) == ([ATTEMPT], [ATTEMPT])
     read = result_from_json(line, result.item)
     assert (read.error, read.judge_attempts) == (result.error, [ATTEMPT])
+
+
+@pytest.mark.parametrize("crashes", [0, 1])
+def test_what_a_lost_worker_spent_is_not_known(crashes: int) -> None:
+    """An item that lost its worker cost something that nobody can say; one that was never begun cost nothing."""
+    assert bare_record(0, "s/p/1", Verdict.ERROR, at=AT, crashes=crashes).cost_is_partial is (crashes > 0)
