@@ -44,6 +44,10 @@ class AnswerTooLong(WebError):
     """An answer came, and is longer than its request takes."""
 
 
+class _Refused(OSError):
+    """A name has an address that may not be reached."""
+
+
 @dataclass(frozen=True, slots=True)
 class WebRequest:
     """A request. Its headers go to the address's own origin only, never on to where that redirects."""
@@ -101,7 +105,7 @@ class Web:
         except TimeoutError:
             raise WebError(f"{shown(request.url)} did not answer within {request.timeout_s:g} s", is_outage=True) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            is_outage = not isinstance(error, ValueError)
+            is_outage = not isinstance(error, ValueError) and not isinstance(getattr(error, "os_error", None), _Refused)
             raise WebError(f"{shown(request.url)} cannot be reached: {_cause(error)}", is_outage=is_outage) from error
 
     @asynccontextmanager
@@ -184,7 +188,7 @@ class Web:
             found = await asyncio.to_thread(self._find, host, port)
         refused = self._policy.refused(host, found)
         if refused is not None:
-            raise OSError(f"{refused.cause} (an operator may allow it: --allow-network {refused.network})")
+            raise _Refused(f"{refused.cause} (an operator may allow it: --allow-network {refused.network})")
         return found
 
     @staticmethod

@@ -6,6 +6,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,17 @@ from aiohttp import web
 
 from engine.bundle.registry_tools import RegistryTool
 from engine.conversation import ItemRunner
+from engine.errors import ToolsUnavailable
 from engine.items import ItemResult, Verdict
 from engine.permissions import NO_PERMISSIONS
 from engine.plan import PlanRequest, make_plan
 from engine.providers.connections import Connections
 from engine.tools.environment import Environment
 from engine.tools.outside import Outside, Surroundings
+from engine.tools.patient_web import PatientWeb
 from engine.tools.port import CallFailed
+from engine.tools.web import Web, WebRequest
+from foundation.addresses import AddressPolicy
 from foundation.clock import Clock, SystemClock
 from tests.outside.reaching import Handler, Serve, call, results_of, write_bundle
 
@@ -193,6 +198,15 @@ async def test_an_address_that_may_not_be_reached(tmp_path: Path, serve: Serve) 
 
     assert "link-local" in await lost(tmp_path, "http://169.254.7.7/find")
     assert "link-local" in await lost(tmp_path, await serve(find=onward) + "/find")
+
+
+async def test_a_name_of_an_address_that_may_not_be_reached() -> None:
+    """It is not waited for: no patience makes the address another one."""
+    clock, private = Waiting(nothing), Web(AddressPolicy(), lambda *_: [ip_address("10.1.2.3")])
+    with pytest.raises(ToolsUnavailable, match="is private") as lost:
+        await PatientWeb(private, clock, 60.0).fetch(WebRequest("POST", "http://tools.example/find"))
+    await private.close()
+    assert (lost.value.transient, clock.waited_s) == (False, [])
 
 
 async def test_an_outage_names_no_secret(tmp_path: Path, serve: Serve) -> None:
