@@ -62,6 +62,7 @@ class CompositionRun:
             except ProviderError as error:
                 if attempt == compiled.step.attempts or not error.transient:
                     raise
+                self.used.ledger.fail_and_retry(error)
         return None
 
     async def _take(self, compiled: CompiledStep) -> None:

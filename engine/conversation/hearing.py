@@ -36,8 +36,7 @@ class Hearing:
         try:
             return await self._bench().answer(question, self.ledger)
         except ProviderError as error:
-            self.ledger.attempts += error.attempts
-            error.attempts = ()  # an error that ends the conversation tells them no second time
+            self.ledger.fail(error)
             self.transient |= error.transient
             self.retry_after_s = max((wish for wish in (self.retry_after_s, error.retry_after_s) if wish is not None), default=None)
             raise

@@ -71,12 +71,13 @@ class _Outcome:
 
     def fail(self, kind: str, error: Exception) -> None:
         hint = getattr(error, "hint", "")
-        untold = (*self.transcript.ledger.attempts, *self.transcript.selfplay.attempts, *getattr(error, "attempts", ()))
+        untold = (*self.transcript.ledger.attempts, *self.transcript.selfplay.attempts)
         self.error = ItemError(kind, (str(error) or type(error).__name__) + (f"; {hint}" if hint else ""), tuple(attempts_json(untold)))
 
     def end(self, error: Exception) -> None:
         """Keep what ended the conversation before its time, and whether another attempt may come further."""
         if isinstance(error, ProviderError):
+            self.transcript.ledger.fail(error)
             self.fail(f"provider.{error.kind}", error)
             self.retry_after_s = error.retry_after_s
         else:

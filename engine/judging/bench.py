@@ -107,7 +107,8 @@ class Bench:
             found = [vote.result() for vote in votes]
         failed = [vote for vote in found if isinstance(vote, EngineError)]
         for error in failed[1:]:  # the first one tells its own
-            ledger.attempts += error.attempts if isinstance(error, ProviderError) else ()
+            if isinstance(error, ProviderError):
+                ledger.fail(error)
         if failed:
             raise failed[0]
         return tally([vote for vote in found if isinstance(vote, Vote)], question.aggregate)

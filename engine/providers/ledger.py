@@ -4,9 +4,10 @@ Owns how calls add up, and what results keep of an attempt. A cost that is not k
 was spent. Must not know who asked, nor what for.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from engine.errors import ProviderError
 from engine.items import Usage
 from engine.providers.port import Attempt, Reply
 
@@ -16,12 +17,15 @@ MAX_ATTEMPTS: Final = 100
 MAX_MESSAGE: Final = 500
 """Characters that are kept of what an attempt met."""
 
+_MAYBE_CHARGED: Final = frozenset(("timeout", "protocol"))
+"""What went wrong with requests that the provider may have answered, and charged for, all the same."""
+
 
 class Ledger:
     """The account of one who spends in one conversation; used by one task, or by tasks that take turns.
 
-    `cost_usd` is None until a call of a known cost was made. `cost_is_partial` says that the cost of a call is not known, so that `cost_usd` lacks it.
-    `attempts` are the requests that were made again, and that no message has told of yet.
+    `cost_usd` is None until a call of a known cost was made. `cost_is_partial` says that something was spent, or may have been, whose cost is not
+    known, so that `cost_usd` lacks it. `attempts` are the requests that were made again, and that no message has told of yet.
     """
 
     __slots__ = ("attempts", "cost_is_partial", "cost_usd", "usage")
@@ -36,7 +40,18 @@ class Ledger:
         """Count the call that brought `reply`."""
         self._add(reply.usage, reply.cost_usd)
         self.cost_is_partial |= reply.cost_usd is None
-        self.attempts += reply.attempts
+        self._keep(reply.attempts)
+
+    def fail(self, error: ProviderError) -> None:
+        """Count a call that failed for good, and take over its attempts, so that they are told once."""
+        self._keep(error.attempts)
+        self.cost_is_partial |= error.kind in _MAYBE_CHARGED
+        error.attempts = ()
+
+    def fail_and_retry(self, error: ProviderError) -> None:
+        """Count a call that failed and is made again by whoever asked: its last request is an attempt too. How long that took is not known here."""
+        self.fail(error)
+        self.attempts.append(Attempt(error.kind, error.message, 0.0, 0.0))
 
     def merge(self, other: "Ledger") -> None:
         """Count all that `other` counted."""
@@ -53,6 +68,10 @@ class Ledger:
     def rounded_usd(self) -> float | None:
         """Return the cost as results have it: without the noise of adding."""
         return None if self.cost_usd is None else round(self.cost_usd, 10)
+
+    def _keep(self, attempts: Sequence[Attempt]) -> None:
+        self.attempts += attempts
+        self.cost_is_partial |= any(attempt.kind in _MAYBE_CHARGED for attempt in attempts)
 
     def _add(self, usage: Usage | None, cost_usd: float | None) -> None:
         if usage is not None:

@@ -167,3 +167,10 @@ async def test_an_item_that_is_tried_again_lacks_what_it_cost_before(write: Writ
     plan = make_plan(bundle, PlanRequest())
     runner = ItemRunner(bundle, plan, SystemClock())
     assert [(await runner.run(plan.items[0], attempt=attempt)).cost_is_partial for attempt in (1, 2)] == [False, True]
+
+
+async def test_a_reply_that_breaks_off_may_have_cost(write: Write, vendor: VendorServer) -> None:
+    """A stream that ends in its middle brought no reply, and whoever gave it may charge for it all the same."""
+    vendor.then(*sse({"choices": [{"index": 0, "delta": {"content": "hel"}}]}))
+    result = await held(write, vendor, scenario={"streaming": True})
+    assert (result.verdict, result.cost_usd, result.cost_is_partial) == (Verdict.ERROR, None, True)
