@@ -110,16 +110,28 @@ class ItemError:
     attempts: tuple[Mapping[str, Any], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What calls of models used and cost. `cost_usd` is None when nothing that was called has a price.
+
+    `cost_is_partial` says that something was spent, or may have been, that `cost_usd` lacks. `attempts` are requests that were made again and that no
+    message tells of, as in `ItemError`.
+    """
+
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    cost_is_partial: bool = False
+    attempts: tuple[Mapping[str, Any], ...] = ()
+
+
 @dataclass(slots=True)
 class ItemResult:
     """One line of results.jsonl (keys and order: resources.md, "Result files").
 
     `messages` are plain JSON objects with the keys role, content, parts, toolCalls, toolResult, latencyMs, usage, costUsd, validations, meta
     (absent keys are left out). `cost_usd` is None when nothing that was called has a price. `provider_latency_ms` sums the assistant's provider calls.
-    `judge_usage` and `judge_cost_usd` are what judges and classifiers used for this item's checks, and are no part of `usage` and `cost_usd`; so
-    are `selfplay_usage` and `selfplay_cost_usd`, a simulated user's. `spent_usd` is what all of them cost. `judge_attempts` are requests to judges and
-    classifiers that were made again, as in `ItemError`. `cost_is_partial` says that the cost of a call, whoever made it, is not known: what is
-    known is the least that was spent.
+    `judges` is what judges and classifiers spent on this item's checks and guardrails, and no part of `usage` and `cost_usd`; nor is `selfplay`, a
+    simulated user's. `spent_usd` is what all of them cost, and `cost_is_partial` says that it is the least that was spent, whoever spent it.
     `unheld_turns` are entries of the script that were never said, because a check of an earlier one failed.
     `labels` are the scenario's (metadata.labels), for whoever groups results.
     `retryable` is never written: it tells the worker whether another attempt may end better, after `retry_after_s` at the earliest.
@@ -138,11 +150,8 @@ class ItemResult:
     usage: Usage = Usage()
     cost_usd: float | None = None
     cost_is_partial: bool = False
-    judge_usage: Usage = Usage()
-    judge_cost_usd: float | None = None
-    judge_attempts: list[dict[str, Any]] = field(default_factory=list)
-    selfplay_usage: Usage = Usage()
-    selfplay_cost_usd: float | None = None
+    judges: Spending = Spending()
+    selfplay: Spending = Spending()
     labels: Mapping[str, str] = field(default_factory=dict)
     provider_latency_ms: float = 0.0
     ttft_ms: float | None = None
@@ -155,5 +164,5 @@ class ItemResult:
     @property
     def spent_usd(self) -> float | None:
         """Return what the item cost, whoever spent it; None when nothing that was called has a price."""
-        known = [cost for cost in (self.cost_usd, self.selfplay_cost_usd, self.judge_cost_usd) if cost is not None]
+        known = [cost for cost in (self.cost_usd, self.selfplay.cost_usd, self.judges.cost_usd) if cost is not None]
         return round(sum(known), 10) if known else None

@@ -3,7 +3,7 @@
 The stage that turns, steps of compositions and summaries share. Must not know what a reply is for.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Protocol
@@ -13,7 +13,7 @@ from engine.checks.questions import Answers
 from engine.conversation.guardrails import Firing, Guardrails
 from engine.errors import ProviderError
 from engine.providers.messages import Message
-from engine.providers.port import Chunk, Provider, Reply, Request, Round, Sampling
+from engine.providers.port import Provider, Reply, Request, Round, Sampling
 from foundation.clock import Clock
 
 
@@ -68,38 +68,29 @@ async def ask(line: Line, request: Request, guardrails: Guardrails, listener: Li
 
 
 async def _listen(line: Line, request: Request, guardrails: Guardrails, listener: Listener, started: float) -> tuple[Reply, Firing | None]:
-    """Take a reply in chunks; of one that a guardrail ends at its beginning, or that breaks off, it stays unknown what it used and cost."""
+    """Take a reply in chunks; what one used and cost that a guardrail ends at its beginning, or that breaks off, stays unknown."""
     text = ""
     first_ms: float | None = None
-    async with aclosing(_charging(line.provider.stream(request), listener)) as chunks:
-        async for chunk in chunks:
-            if chunk.text and first_ms is None:
-                first_ms = (line.clock.monotonic() - started) * 1000
-            if chunk.reply is not None:
-                _note_first(listener, first_ms if chunk.reply.ttft_ms is None else chunk.reply.ttft_ms)
-                return chunk.reply, None
-            known = len(text)
-            text += chunk.text
-            if guardrails.judge_streams:
-                fired = guardrails.judge_beginning(text, known)
-                if fired is not None:
-                    _note_first(listener, first_ms)
-                    return Reply(text, finish_reason="content_filter", attempts=chunk.attempts), fired
-    raise ProviderError("cannot read the reply: the stream ended before its last chunk", kind="protocol", transient=True)
-
-
-async def _charging(chunks: AsyncGenerator[Chunk, None], listener: Listener) -> AsyncGenerator[Chunk, None]:
-    """Hand `chunks` on; a reply that breaks off after it began is charged, since whoever gave it will."""
-    begun = False
-    async with aclosing(chunks):
-        try:
+    try:
+        async with aclosing(line.provider.stream(request)) as chunks:
             async for chunk in chunks:
-                begun = begun or bool(chunk.text)
-                yield chunk
-        except ProviderError:
-            if begun:
-                listener.charge(Reply(""))
-            raise
+                if chunk.text and first_ms is None:
+                    first_ms = (line.clock.monotonic() - started) * 1000
+                if chunk.reply is not None:
+                    _note_first(listener, first_ms if chunk.reply.ttft_ms is None else chunk.reply.ttft_ms)
+                    return chunk.reply, None
+                known = len(text)
+                text += chunk.text
+                if guardrails.judge_streams:
+                    fired = guardrails.judge_beginning(text, known)
+                    if fired is not None:
+                        _note_first(listener, first_ms)
+                        return Reply(text, finish_reason="content_filter", attempts=chunk.attempts), fired
+    except ProviderError:
+        if text:
+            listener.charge(Reply(text))
+        raise
+    raise ProviderError("cannot read the reply: the stream ended before its last chunk", kind="protocol", transient=True)
 
 
 def _note_first(listener: Listener, first_ms: float | None) -> None:

@@ -34,7 +34,7 @@ from engine.errors import (
 from engine.items import CheckResult, Item, ItemError, ItemResult, Scope, Verdict
 from engine.plan import Plan
 from engine.providers.connections import NO_CONNECTIONS, Connections
-from engine.providers.ledger import Ledger, attempts_json
+from engine.providers.ledger import Ledger
 from engine.providers.messages import Message, message_json
 from foundation.clock import Clock
 
@@ -71,8 +71,8 @@ class _Outcome:
 
     def fail(self, kind: str, error: Exception) -> None:
         hint = getattr(error, "hint", "")
-        untold = (*self.transcript.ledger.attempts, *self.transcript.selfplay.attempts)
-        self.error = ItemError(kind, (str(error) or type(error).__name__) + (f"; {hint}" if hint else ""), tuple(attempts_json(untold)))
+        untold = self.transcript.ledger.spending.attempts
+        self.error = ItemError(kind, (str(error) or type(error).__name__) + (f"; {hint}" if hint else ""), untold)
 
     def end(self, error: Exception) -> None:
         """Keep what ended the conversation before its time, and whether another attempt may come further."""
@@ -112,10 +112,9 @@ class _Outcome:
             "unheld_turns": self.unheld,
             "messages": [message_json(message) for message in spoken],
             "usage": transcript.usage,
-            "cost_usd": transcript.ledger.rounded_usd,
+            "cost_usd": transcript.ledger.spending.cost_usd,
             "cost_is_partial": self.is_again or any(ledger.cost_is_partial for ledger in self._ledgers()),
-            "selfplay_usage": transcript.selfplay.usage,
-            "selfplay_cost_usd": transcript.selfplay.rounded_usd,
+            "selfplay": transcript.selfplay.spending,
             "provider_latency_ms": transcript.provider_latency_ms,
             "ttft_ms": transcript.ttft_ms,
             **self._asked(),
@@ -132,9 +131,7 @@ class _Outcome:
             return {"retryable": self.retryable, "retry_after_s": self.retry_after_s}
         lost = hearing.transient and self.verdict is Verdict.ERROR
         return {
-            "judge_usage": hearing.ledger.usage,
-            "judge_cost_usd": hearing.ledger.rounded_usd,
-            "judge_attempts": attempts_json(hearing.ledger.attempts),
+            "judges": hearing.ledger.spending,
             "retryable": self.retryable or lost,
             "retry_after_s": hearing.retry_after_s if lost and self.retry_after_s is None else self.retry_after_s,
         }

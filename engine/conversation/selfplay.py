@@ -64,18 +64,18 @@ class SimulatedUser:
         request = Request(messages or [_OPENING], system=self.system, sampling=sampling, script=place, thread=thread)
         started = session.line.clock.monotonic()
         reply = await provider.complete(request)
-        spent = session.transcript.selfplay
-        spent.charge(reply)
-        message = Message("user", reply.text, usage=reply.usage, cost_usd=reply.cost_usd, meta={**reply.meta, **spent.tell()})
+        session.transcript.selfplay.charge(reply)
+        message = Message("user", reply.text, usage=reply.usage, cost_usd=reply.cost_usd, meta=dict(reply.meta))
         message.latency_ms = (session.line.clock.monotonic() - started) * 1000 if reply.latency_ms is None else reply.latency_ms
-        return self._said(message, exchange + 1)
+        return self._said(message, session, exchange + 1)
 
-    def _said(self, message: Message, exchanges: int) -> Said:
+    def _said(self, message: Message, session: Session, exchanges: int) -> Said:
         raw = message.content
         ends = self.most > self.least and _END.search(raw) is not None
         message.content = _END.sub(" ", raw).strip() if ends else raw
         message.meta |= {"role": self.role, "persona": self.persona, **_remarks(message.content), **({"rawResponse": raw} if ends else {})}
         if message.content.strip():
+            message.meta |= session.transcript.selfplay.tell()
             return Said(message, ends and exchanges >= self.least)
         if ends and exchanges > self.least:
             return Said(None, is_last=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from engine.errors import ProviderError
-from engine.items import Usage
+from engine.items import Spending, Usage
 from engine.providers.port import Attempt, Reply
 
 MAX_ATTEMPTS: Final = 100
@@ -65,9 +65,10 @@ class Ledger:
         return {"attempts": told} if told else {}
 
     @property
-    def rounded_usd(self) -> float | None:
-        """Return the cost as results have it: without the noise of adding."""
-        return None if self.cost_usd is None else round(self.cost_usd, 10)
+    def spending(self) -> Spending:
+        """Return what is written here as results have it: the cost without the noise of adding, the attempts that no message has told of."""
+        cost_usd = None if self.cost_usd is None else round(self.cost_usd, 10)
+        return Spending(self.usage, cost_usd, self.cost_is_partial, tuple(attempts_json(self.attempts)))
 
     def _keep(self, attempts: Sequence[Attempt]) -> None:
         self.attempts += attempts

@@ -5,7 +5,7 @@ Owns the JSON form of an item's result. Must not know where lines are kept.
 
 from typing import Any
 
-from engine.items import CheckResult, Item, ItemError, ItemResult, Usage, Verdict
+from engine.items import CheckResult, Item, ItemError, ItemResult, Spending, Usage, Verdict
 from engine.outcomes import Outcome
 from engine.records import Record
 from engine.results.jsonl import encode, timestamp
@@ -48,14 +48,15 @@ def item_json(result: ItemResult, run: str) -> dict[str, Any]:
 
 def others_json(result: ItemResult) -> dict[str, Any]:
     """Return what others than the candidate used for an item, as `selfPlay` and `judges`, each only if there is something; `costUsd` includes them."""
-    spent: dict[str, tuple[Usage, float | None, list[dict[str, Any]]]] = {
-        "selfPlay": (result.selfplay_usage, result.selfplay_cost_usd, []),  # its attempts stand in its messages
-        "judges": (result.judge_usage, result.judge_cost_usd, result.judge_attempts),
-    }
+    spent = {"selfPlay": result.selfplay, "judges": result.judges}
+    return {who: _spending_json(spending) for who, spending in spent.items() if spending != Spending()}
+
+
+def _spending_json(spent: Spending) -> dict[str, Any]:
     return {
-        who: {"usage": usage_json(usage), "costUsd": cost, **({"attempts": attempts} if attempts else {})}
-        for who, (usage, cost, attempts) in spent.items()
-        if usage != Usage() or cost is not None or attempts
+        "usage": usage_json(spent.usage),
+        **cost_json(spent.cost_usd, is_partial=spent.cost_is_partial),
+        **({"attempts": spent.attempts} if spent.attempts else {}),
     }
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from engine.items import CheckResult, Item, ItemError, ItemResult, Scope, Usage, Verdict
+from engine.items import CheckResult, Item, ItemError, ItemResult, Scope, Spending, Usage, Verdict
 from engine.records import PlacedLine, Record, record_of
 from engine.results.parts import PartReader, scan_parts
 from engine.results.summary import PlanView
@@ -52,9 +52,8 @@ def result_from_json(wire: dict[str, Any], item: Item) -> ItemResult:
         KeyError, TypeError, ValueError: it is no such object.
     """
     error = wire["error"]
-    selfplay_usage, selfplay_cost_usd = _spent(wire.get("selfPlay"))
-    judge_usage, judge_cost_usd = _spent(wire.get("judges"))
-    others = [cost for cost in (selfplay_cost_usd, judge_cost_usd) if cost is not None]
+    selfplay, judges = _spent(wire.get("selfPlay")), _spent(wire.get("judges"))
+    others = [spent.cost_usd for spent in (selfplay, judges) if spent.cost_usd is not None]
     return ItemResult(
         item=item,
         verdict=Verdict(wire["verdict"]),
@@ -68,11 +67,8 @@ def result_from_json(wire: dict[str, Any], item: Item) -> ItemResult:
         usage=_usage(wire["usage"]),
         cost_usd=None if wire["costUsd"] is None else round(wire["costUsd"] - sum(others), 10),
         cost_is_partial=wire.get("costIsPartial", False),
-        selfplay_usage=selfplay_usage,
-        selfplay_cost_usd=selfplay_cost_usd,
-        judge_usage=judge_usage,
-        judge_cost_usd=judge_cost_usd,
-        judge_attempts=(wire.get("judges") or {}).get("attempts", []),
+        selfplay=selfplay,
+        judges=judges,
         provider_latency_ms=wire["providerLatencyMs"],
         ttft_ms=wire["ttftMs"],
         duration_ms=wire["itemDurationMs"],
@@ -85,8 +81,10 @@ def _usage(wire: Mapping[str, int]) -> Usage:
     return Usage(wire["inputTokens"], wire["outputTokens"], wire["cachedTokens"], wire["reasoningTokens"])
 
 
-def _spent(wire: Mapping[str, Any] | None) -> tuple[Usage, float | None]:
-    return (Usage(), None) if wire is None else (_usage(wire["usage"]), wire["costUsd"])
+def _spent(wire: Mapping[str, Any] | None) -> Spending:
+    if wire is None:
+        return Spending()
+    return Spending(_usage(wire["usage"]), wire["costUsd"], wire.get("costIsPartial", False), tuple(wire.get("attempts", ())))
 
 
 def _record(reader: PartReader, item: Item, place: PlacedLine) -> Record | None:

@@ -52,10 +52,10 @@ async def test_a_judge_decides_a_turn(judged: Judged, least: float, verdict: Ver
     [check] = result.checks
     assert (result.verdict, check.score, check.value["votes"][0]["judge"]) == (verdict, 0.8, "j")
     assert result.usage == Usage(10, 1)
-    assert result.judge_usage.output_tokens == len(VERDICT) // 4
-    assert result.judge_cost_usd is not None
+    assert result.judges.usage.output_tokens == len(VERDICT) // 4
+    assert result.judges.cost_usd is not None
     assert result.cost_usd is not None
-    assert result.spent_usd == pytest.approx(result.cost_usd + result.judge_cost_usd)
+    assert result.spent_usd == pytest.approx(result.cost_usd + result.judges.cost_usd)
 
 
 async def test_a_judge_without_a_verdict_is_an_error(judged: Judged) -> None:
@@ -79,7 +79,7 @@ async def test_a_guardrail_may_be_a_judge(judged: Judged) -> None:
     guard = {"type": "toxicity", "params": {"min_score": 0.9}}
     result = await judged([user("Hi")], {1: "hello"}, prompt={"validators": [guard]})
     assert result.messages[-1]["content"] == BLOCKED_REPLY
-    assert result.judge_usage != Usage()
+    assert result.judges.usage != Usage()
 
 
 async def test_a_guardrail_whose_judge_fails_ends_the_conversation(judged: Judged) -> None:

@@ -79,7 +79,7 @@ async def test_attempts_of_a_judge_are_recorded(write: Write, vendor: VendorServ
     for step in (says("hello"), BUSY, then):
         vendor.then(step)
     result = await held(write, vendor, turns=JUDGED)
-    assert (result.verdict, kinds(result.judge_attempts)) == (verdict, ["unavailable"])
+    assert (result.verdict, kinds(result.judges.attempts)) == (verdict, ["unavailable"])
     assert kinds(item_json(result, "")["judges"]["attempts"]) == ["unavailable"]
     assert "attempts" not in (item_json(result, "")["error"] or {})
 
@@ -90,7 +90,7 @@ async def test_attempts_of_a_guardrails_judge_are_recorded_once(write: Write, ve
         vendor.then(step)
     result = await held(write, vendor, prompt={"validators": [{"type": "toxicity"}]})
     assert result.error is not None
-    assert (result.error.kind, result.error.attempts, kinds(result.judge_attempts)) == ("provider.invalid_request", (), ["unavailable"])
+    assert (result.error.kind, result.error.attempts, kinds(result.judges.attempts)) == ("provider.invalid_request", (), ["unavailable"])
 
 
 async def test_attempts_of_a_request_that_failed_are_recorded(write: Write, vendor: VendorServer) -> None:

@@ -87,9 +87,9 @@ async def test_the_user_is_paid_apart(hold: Hold) -> None:
     result = await held(hold, play(turns=2), says=("eight ch", "more of it"))
     first, second = (message for message in result.messages if message["role"] == "user")
     assert (first["usage"]["outputTokens"], second["usage"]["outputTokens"]) == (2, 2)
-    assert result.selfplay_usage.output_tokens == 4
+    assert result.selfplay.usage.output_tokens == 4
     assert result.usage == Usage(2 + 4, 20 + 20)
-    assert result.spent_usd == pytest.approx((result.cost_usd or 0) + (result.selfplay_cost_usd or 0))
+    assert result.spent_usd == pytest.approx((result.cost_usd or 0) + (result.selfplay.cost_usd or 0))
 
 
 @pytest.mark.parametrize(
@@ -163,6 +163,19 @@ async def test_what_the_users_model_is_asked(write: Write, nobody: Answers) -> N
     assert request.system.startswith("You are Ann.\n\n")
     assert END_MARKER in request.system
     assert recorder.wanted == [("user-model", RequestDefaults(temperature=0.1, max_tokens=300, seed=7))]
+
+
+async def test_what_was_tried_for_a_line_that_is_not_said_is_kept(write: Write, nobody: Answers) -> None:
+    """A user that says nothing but that it is done leaves no message; what its request met stands with what it spent."""
+    recorder = Recorder(Reply(END_MARKER, cost_usd=0.5, attempts=(Attempt("rate_limit", "busy", 1.0, 500.0),)))
+    bundle = write([play(turns=1, max_turns=3)], {}, arena=arena(), scenario={"providers": ["m"]})
+    script, transcript = compile_script(bundle, bundle.scenarios["s"]), Transcript()
+    user = script.turns[0].user
+    assert user is not None
+    session = Session(script, Line(recorder, Sampling(), SystemClock(), nobody), transcript, recorder)  # type: ignore[arg-type]
+    assert (await user.speak(session, 1)).message is None
+    spent = transcript.selfplay.spending
+    assert (spent.cost_usd, [attempt["message"] for attempt in spent.attempts]) == (0.5, ["busy"])
 
 
 async def test_how_the_users_model_was_asked_is_kept(write: Write, nobody: Answers) -> None:

@@ -101,7 +101,7 @@ async def test_checks_ask_real_models(vendors: VendorServer, tmp_path: Path) -> 
     assert [(check.type, check.score) for check in result.checks] == [("cosine_similarity", 1.0), ("text_toxicity", 0.99)]
     assert {seen.path for seen in vendors.requests} == {"/claude/messages", "/openai/embeddings", "/hf/unitary/toxic-bert"}
     assert result.usage.input_tokens == 30
-    assert result.judge_cost_usd == pytest.approx(0.01)
+    assert result.judges.cost_usd == pytest.approx(0.01)
 
 
 async def test_a_classifier_that_does_not_answer_is_no_score(vendors: VendorServer, tmp_path: Path) -> None:

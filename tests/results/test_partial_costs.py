@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.items import ItemError, Verdict
+from engine.items import ItemError, Spending, Usage, Verdict
 from engine.records import Record, bare_record, record_of
 from engine.results.collected import CollectedResults
 from engine.results.jsonl import encode
@@ -109,11 +109,21 @@ def test_lines_keep_what_was_tried(plan_of: PlanOf, result_of: ResultOf) -> None
     """Attempts of judges and of what failed for good are in the line, and are read from it; where there were none, nothing is said."""
     result = result_of(plan_of(scenarios="a").items[0], Verdict.ERROR)
     assert "attempts" not in json.dumps(item_json(result, "r"))
-    result.error, result.judge_attempts = ItemError("provider.timeout", "late", (ATTEMPT,)), [ATTEMPT]
+    result.error, result.judges = ItemError("provider.timeout", "late", (ATTEMPT,)), Spending(attempts=(ATTEMPT,))
     line = json.loads(encode(item_json(result, "r")))
     assert (line["error"]["attempts"], line["judges"]["attempts"]) == ([ATTEMPT], [ATTEMPT])
     read = result_from_json(line, result.item)
-    assert (read.error, read.judge_attempts) == (result.error, [ATTEMPT])
+    assert (read.error, read.judges) == (result.error, result.judges)
+
+
+def test_each_cost_of_an_item_says_what_it_lacks(plan_of: PlanOf, result_of: ResultOf) -> None:
+    """What judges cost can be known where a simulated user's cost is not: each says it for itself, the item for all."""
+    result = result_of(plan_of(scenarios="a").items[0])
+    result.selfplay, result.judges, result.cost_is_partial = Spending(Usage(1), 0.25, cost_is_partial=True), Spending(Usage(2), 0.5), True
+    line = json.loads(encode(item_json(result, "r")))
+    assert [part.get("costIsPartial", False) for part in (line, line["selfPlay"], line["judges"])] == [True, True, False]
+    read = result_from_json(line, result.item)
+    assert (read.selfplay, read.judges, read.cost_usd) == (result.selfplay, result.judges, result.cost_usd)
 
 
 @pytest.mark.parametrize("crashes", [0, 1])
