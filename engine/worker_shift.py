@@ -131,6 +131,7 @@ class Shift:
         plan, clock = self._assignment.plan, self._assignment.clock
         began = clock.monotonic()
         result = await execute(self._runner, plan.items[lease.index], attempt=lease.attempt, timeout_s=plan.item_timeout_s, clock=clock)
+        result.cost_is_partial |= lease.crashes > 0  # what a worker spent that died went with it
         took = max(1e-6, clock.monotonic() - began)
         self._item_s = 0.9 * self._item_s + 0.1 * took if self._item_s else took
         self._hand.end(lease)

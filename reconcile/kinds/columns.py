@@ -50,7 +50,7 @@ PRINTER_COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         Column("Commit", ".status.display.commit", "First 12 characters of the commit."),
         Column("Progress", ".status.display.progress", "Items with a result, of all items."),
         Column("Pass Rate", ".status.result.summary.passRate", "Percentage of items that passed."),
-        Column("Cost", ".status.result.summary.totalCost", "What the run cost."),
+        Column("Cost", ".status.display.cost", "What the run cost so far, or the least that it did."),
         _age(),
         Column("Ref", ".status.source.ref", "The ref that the run asked for.", priority=1),
         Column("Trigger", ".spec.trigger", "What started the run.", priority=1),

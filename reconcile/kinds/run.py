@@ -90,7 +90,9 @@ class RunDisplay(StatusModel):
 
     commit: ShortText | None = Field(None, description="First 12 characters of the commit.")
     progress: ShortText | None = Field(None, description="Such as 37/40, 1 failed.")
-    cost: ShortText | None = Field(None, description="What was spent so far, such as $0.4213, or the least that was; absent while nothing has a price.")
+    cost: ShortText | None = Field(
+        None, description="What was spent so far, such as $0.4213, or the least that was; absent while nothing has a price."
+    )
 
 
 class ArenaRunStatus(StatusModel):

@@ -40,7 +40,7 @@ async def start(settings: WorkerSettings, log: Path) -> asyncio.subprocess.Proce
 
 @pytest.mark.parametrize("point", ["worker.leased", "worker.line_written", "worker.counted"])
 async def test_a_worker_killed_anywhere_loses_and_doubles_nothing(scene: Scene, redis_url: str, tmp_path: Path, point: str) -> None:
-    """Killed with leases, after its lines, or after its count: another worker ends the run, each item is counted once, each record finds its line."""
+    """Killed with leases, after its lines, or after its count: another worker ends the run, each item is counted once, each record finds its line and knows that its cost lacks what went with a worker."""
     await scene.put(ITEMS)
     log = tmp_path / "requests.log"
     killed = await start(settings_of(scene, redis_url, point), log)
@@ -53,6 +53,7 @@ async def test_a_worker_killed_anywhere_loses_and_doubles_nothing(scene: Scene, 
     assert ([record.index for record in records], state.passed, state.cost_usd) == (list(range(ITEMS)), ITEMS, 0.12)
     assert all(read_line(scene.output, record) for record in records)
     assert max(record.crashes for record in records) <= 1
+    assert [record.cost_is_partial for record in records] == [record.crashes > 0 for record in records]
 
 
 async def test_a_restarted_queue_server_is_survived(tmp_path: Path) -> None:
