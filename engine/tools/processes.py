@@ -10,10 +10,10 @@ import os
 import shutil
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from engine.errors import EngineError, ToolsUnavailable
 from engine.permissions import ALLOWING_CODE, Permissions
@@ -80,8 +80,10 @@ class Confinement:
         """
         argv, directory, environment = await self._command(program)
         try:
-            process = await asyncio.create_subprocess_exec(
-                *argv, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment, cwd=directory, start_new_session=True, limit=MAX_LINE_BYTES
+            process = await _begun(
+                asyncio.create_subprocess_exec(
+                    *argv, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment, cwd=directory, start_new_session=True, limit=MAX_LINE_BYTES
+                )
             )
         except OSError as error:
             raise ProcessFailed(f"cannot start {program}: {error.strerror or error}") from error
@@ -151,7 +153,9 @@ class Confinement:
         if _bubblewrap() is None:
             return "bubblewrap (bwrap) is not installed"
         walls = self._walls(Program(("true",)))
-        process = await asyncio.create_subprocess_exec(*walls, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, env={"PATH": _PATH})
+        process = await _begun(
+            asyncio.create_subprocess_exec(*walls, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, env={"PATH": _PATH}, start_new_session=True)
+        )
         _, said = await process.communicate()
         return "" if process.returncode == 0 else f"bubblewrap does not work here: {said.decode(errors='replace').strip()[:200]}"
 
@@ -289,6 +293,21 @@ def _limits() -> list[str]:
         "--core=0",
         "--",
     ]
+
+
+async def _begun(starting: Coroutine[Any, Any, Process]) -> Process:
+    """Return a process that is being started; cancelled, end it as soon as it is there.
+
+    The start itself is never cancelled: asyncio of Python 3.11 may then wait for ever for the end of the process that it had begun.
+    """
+    start = asyncio.ensure_future(starting)
+    try:
+        return await asyncio.shield(start)
+    except asyncio.CancelledError:
+        await asyncio.wait((start,))
+        if start.exception() is None:
+            await asyncio.shield(_ended(start.result()))
+        raise
 
 
 async def _ended(process: Process) -> None:

@@ -274,6 +274,28 @@ async def test_a_tool_is_run_at_the_end(hold: Hold, program: WriteProgram, patte
     assert not result.checks[0].error
 
 
+@pytest.mark.parametrize("steps", range(2, 8))
+async def test_a_start_that_is_cut_off_leaves_nothing(tmp_path: Path, steps: int) -> None:
+    """However far the start of a program has come when its item is cancelled, the item ends, and so does all that the program has begun."""
+    bare, mark = Confinement(tmp_path, Permissions("unconfined"), unconfinable="no such wall"), f"600.{os.getpid()}{steps}"
+
+    async def run() -> None:
+        async with bare.start(Program(("sh", "-c", f"sleep {mark} & wait"))):
+            await asyncio.Event().wait()
+
+    item = asyncio.ensure_future(run())
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    child, shortly = f"sleep\0{mark}", time.monotonic() + 0.3
+    while not running(child) and time.monotonic() < shortly:
+        time.sleep(0.01)  # noqa: ASYNC251 - the program goes on while the loop stands still in the middle of its start
+    item.cancel()
+    async with asyncio.timeout(DEADLINE_S):
+        with pytest.raises(asyncio.CancelledError):
+            await item
+    await until(lambda: not running(child))
+
+
 def running(mark: str) -> bool:
     """Say whether a process has `mark` on its command line."""
     for process in Path("/proc").iterdir():
