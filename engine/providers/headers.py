@@ -12,7 +12,7 @@ _OF_CONNECTION: Final = frozenset(
 )
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CREDENTIAL_NAME: Final = re.compile(
-    r"(?:.*[-_])?(?:(?:api|access|subscription|functions|secret|private|auth)[-_]?key|auth|authorization|token|secret|password|credentials?|cookie)",
+    r"(?:.*[-_])?(?:(?:api|access|subscription|functions|secret|private|auth)[-_]?key|auth|authorization|token|jwt|secret|password|passwd|credentials?|cookie|session)|(?:x-|openai-)?key",
     re.IGNORECASE,
 )
 _CREDENTIAL_VALUE: Final = re.compile(r"\s*(?:bearer|basic|token)\s+\S.*", re.IGNORECASE)

@@ -5,7 +5,7 @@ well. Neither is the model's time, so both ends are taken where the bytes pass. 
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from aiohttp.abc import AbstractStreamWriter
     from aiohttp.connector import Connection
 
-_MOST_AT_ONCE: Final = 1 << 15
-"""Bytes of a body that aiohttp writes without waiting for the connection to take them (it does from 64 KiB on, head included)."""
-
 _CLOCK: Final = SystemClock()
 
 
@@ -28,7 +25,7 @@ _CLOCK: Final = SystemClock()
 class Times:
     """When a request was given to the system, and when bytes of its answer came last, on the monotonic clock.
 
-    A body of more than 32 KiB is being sent when it counts as sent.
+    A body that the connection does not take at once is being sent when it counts as sent.
     """
 
     sent: float = 0.0
@@ -47,7 +44,7 @@ class TimedResponse(aiohttp.ClientResponse):
 
 
 class TimedRequest(aiohttp.ClientRequest):
-    """A request that is on its way when the step ends that makes it, if its body is bytes and few.
+    """A request whose body, if it is bytes, is on its way when the step ends that makes it, or as much of it as the connection takes.
 
     Up to Python 3.11 aiohttp leaves it to a task, which has its turn after everything that other conversations have ready: hundreds of them would work in
     step, and wait in step.
@@ -66,14 +63,29 @@ class TimedRequest(aiohttp.ClientRequest):
     def write_bytes(self, writer: "AbstractStreamWriter", conn: "Connection", content_length: int | None = None) -> Coroutine[Any, Any, None]:
         """Write the body, or return what writes it."""
         writing = super().write_bytes(writer, conn, content_length)
-        if not isinstance(self.body, BytesPayload) or (self.body.size or 0) > _MOST_AT_ONCE:
+        if not isinstance(self.body, BytesPayload):
             return writing
         try:
-            writing.send(None)
+            waits_for = writing.send(None)
         except StopIteration:
             return _nothing()
-        writing.close()
-        raise RuntimeError("cannot send a request: its small body waits for something")
+        return _rest(_Begun(writing, waits_for))
+
+
+class _Begun:
+    """A coroutine that has begun and waits; who awaits this goes on with it, as if it had begun there."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, None], waits_for: object) -> None:
+        self._coroutine = coroutine
+        self._waits_for = waits_for
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        try:
+            yield self._waits_for
+        except BaseException:
+            self._coroutine.close()
+            raise
+        yield from self._coroutine.__await__()
 
 
 class _Arrivals(asyncio.Protocol):
@@ -111,3 +123,8 @@ def _arrivals(transport: asyncio.Transport) -> _Arrivals:
 
 async def _nothing() -> None:
     """Do what is left of what has been done."""
+
+
+async def _rest(begun: _Begun) -> None:
+    """Do what is left of what has begun."""
+    await begun

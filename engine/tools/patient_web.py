@@ -1,8 +1,8 @@
 """HTTP to the endpoints of a job's tool registries, whose outages are never scores.
 
-Owns what of such an endpoint is an outage: nobody listens, no answer in time, an answer of 500 or more. The request is then made again with the same
-patience as a model's, and so may reach the tool more than once; what remains ends the item, as does an address that may not be reached or does not
-prove who it is, not as something that a model reads. Must not know tools.
+Owns what of such an endpoint is an outage: nobody listens, no answer in time, an answer of 500 or more, or of 408, 425 or 429. The request is then made
+again with the same patience as a model's, and so may reach the tool more than once; what remains ends the item, as does an address that may not be
+reached or does not prove who it is, not as something that a model reads. Must not know tools.
 """
 
 from engine.errors import ProviderError, ToolsUnavailable
@@ -12,6 +12,8 @@ from engine.tools.web import AnswerTooLong, Web, WebAnswer, WebError, WebRequest
 from foundation.clock import Clock
 
 _FIRST_FAULT_OF_SERVER = 500
+_LATER = frozenset((408, 425, 429))
+"""Answers that say nothing of the call, but that it came too soon or too slowly."""
 
 Origin = tuple[str, str | None, int | None]
 
@@ -26,7 +28,7 @@ class PatientWeb:
         self._retries: dict[Origin, Retries] = {}
 
     async def fetch(self, request: WebRequest) -> WebAnswer:
-        """Return the answer, of a status under 500.
+        """Return the answer, which is the tool's own.
 
         Raises:
             AnswerTooLong: the answer is not one to be read whole.
@@ -63,7 +65,7 @@ class PatientWeb:
             if not error.is_outage:
                 raise _lost(error.message, hint=error.hint) from error
             raise ProviderError(error.message, kind="unavailable", transient=True) from error
-        if answer.status < _FIRST_FAULT_OF_SERVER:
+        if answer.status < _FIRST_FAULT_OF_SERVER and answer.status not in _LATER:
             return answer
         wish_s = retry_after_s(answer.headers, answer.body, self._clock.now())
         message = f"{shown(request.url)} answered {answer.status} {answer.reason}"

@@ -41,7 +41,7 @@ def received(context: ssl.SSLContext | None, *, requests: int) -> Iterator[tuple
             came.set_result(at)
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=serve)
+        thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         yield listener.getsockname()[1], came
         thread.join(DEADLINE_S)
@@ -109,3 +109,46 @@ def test_an_answer_came_when_its_bytes_did() -> None:
     with received(None, requests=2) as (one, came), received(None, requests=2) as (other, too):
         first, second = uvloop.run(ask([one, other], [came, too]))
     assert abs(first.took_s - second.took_s) < LATE_S
+
+
+@contextmanager
+def reading(expected: bytes) -> Iterator[int]:
+    """Read a request slowly until it ends in `expected`, and answer it, in a thread; yields the port."""
+
+    def serve() -> None:
+        accepted, _ = listener.accept()
+        with accepted:
+            came = b""
+            while not came.endswith(expected) and (piece := accepted.recv(4096)):
+                came += piece
+            accepted.sendall(ANSWER)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listener.getsockname()[1]
+        thread.join(DEADLINE_S)
+
+
+def narrow(address: tuple[Any, ...]) -> socket.socket:
+    """Return a socket that takes little at once."""
+    made = socket.socket(*address[:3])
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
+    made.settimeout(0)
+    return made
+
+
+def test_what_a_connection_does_not_take_at_once_follows() -> None:
+    """A request that is larger than what the connection takes goes on when there is room, and is whole."""
+    headers = {f"x-{number}": "v" * 4096 for number in range(30)}
+    body = b"y" * 32_000 + b"the end"
+
+    async def ask(port: int) -> int:
+        connector = aiohttp.TCPConnector(socket_factory=narrow)
+        client = aiohttp.ClientSession(connector=connector, request_class=TimedRequest, response_class=TimedResponse)
+        async with client, client.post(f"http://127.0.0.1:{port}/", headers=headers, data=body) as response:
+            return response.status
+
+    with reading(b"the end") as port:
+        assert uvloop.run(ask(port)) == 200
