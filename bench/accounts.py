@@ -10,6 +10,9 @@ from typing import Any
 from engine.results.parts import PARTS
 
 _TIMES = ("startedAt", "endedAt", "itemDurationMs", "providerLatencyMs", "ttftMs")
+_OF_DEATHS = ("costIsPartial",)
+"""What an item says of the workers that died with it: nobody knows what they had spent."""
+
 _STATUS = ("verdict", "totalItems", "passedItems", "failedItems", "errorItems", "totalCost", "passRate")
 _SUMMARY = ("verdict", "totals", "passRate", "usage", "costUsd", "errors", "lostTranscripts")
 _SHOWN = 3
@@ -19,7 +22,7 @@ _SHOWN = 3
 class Account:
     """One run's items and sums.
 
-    `lines` holds each item's line of results.jsonl but for its times and the run's name; `counts` how many lines each item has. `sums` are those of
+    `lines` holds each item's line of results.jsonl but for its times, the run's name, and what it says of dead workers; `counts` how many lines each item has. `sums` are those of
     the status, of summary.json and of the lines. `again` counts the lines that workers wrote for items which ran more than once.
     """
 
@@ -86,7 +89,7 @@ def differences(account: Account, whole: Account) -> Iterator[str]:
 
 
 def _timeless(line: dict[str, Any]) -> dict[str, Any]:
-    """Return a line without its run and its times."""
-    kept = {key: value for key, value in line.items() if key not in _TIMES and key != "run"}
+    """Return a line without its run, its times, and what it says of dead workers."""
+    kept = {key: value for key, value in line.items() if key not in (*_TIMES, *_OF_DEATHS, "run")}
     kept["messages"] = [{key: value for key, value in message.items() if key != "latencyMs"} for message in line["messages"]]
     return kept
