@@ -5,6 +5,7 @@ well. Neither is the model's time, so both ends are taken where the bytes pass. 
 """
 
 import asyncio
+import types
 from collections.abc import Coroutine, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -69,23 +70,7 @@ class TimedRequest(aiohttp.ClientRequest):
             waits_for = writing.send(None)
         except StopIteration:
             return _nothing()
-        return _rest(_Begun(writing, waits_for))
-
-
-class _Begun:
-    """A coroutine that has begun and waits; who awaits this goes on with it, as if it had begun there."""
-
-    def __init__(self, coroutine: Coroutine[Any, Any, None], waits_for: object) -> None:
-        self._coroutine = coroutine
-        self._waits_for = waits_for
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        try:
-            yield self._waits_for
-        except BaseException:
-            self._coroutine.close()
-            raise
-        yield from self._coroutine.__await__()
+        return _rest(writing, waits_for)
 
 
 class _Arrivals(asyncio.Protocol):
@@ -125,6 +110,16 @@ async def _nothing() -> None:
     """Do what is left of what has been done."""
 
 
-async def _rest(begun: _Begun) -> None:
-    """Do what is left of what has begun."""
-    await begun
+async def _rest(coroutine: Coroutine[Any, Any, None], waits_for: object) -> None:
+    """Go on with a coroutine that has begun elsewhere and waits, as if it had begun here."""
+    await _going_on(coroutine, waits_for)
+
+
+@types.coroutine
+def _going_on(coroutine: Coroutine[Any, Any, None], waits_for: object) -> Generator[Any, Any, None]:
+    try:
+        yield waits_for
+    except BaseException:
+        coroutine.close()
+        raise
+    yield from coroutine.__await__()
