@@ -9,7 +9,6 @@ import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urljoin, urlsplit
 
@@ -155,11 +154,7 @@ class Web:
             return "it is not an address of http or https"
         if parts.username or parts.password:
             return "it holds a credential"
-        try:
-            address = ip_address(parts.hostname)
-        except ValueError:
-            return ""
-        refused = self._policy.refused(parts.hostname, [address])
+        refused = self._policy.refused_host(parts.hostname)
         return "" if refused is None else refused.cause
 
     async def close(self) -> None:
