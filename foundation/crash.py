@@ -24,9 +24,10 @@ class _Armed:
 def arm(spec: str) -> None:
     """Make this process kill itself at a crash point.
 
-    `spec` is `name` (the first pass) or `name:N` (the N-th pass, from 1); the empty string disarms. `@FILE` names a file that holds such a spec,
-    and is asked at every crash point: whoever writes it arms all the processes that were told of it, at any time, and the first one that comes
-    there takes the file away, writes `name pid` to `FILE.met`, and dies. A spec in a file may end in ` halt`: that process stops (SIGSTOP).
+    `spec` is `name` (the first pass) or `name:N` (the N-th pass, from 1); the empty string disarms. `@FILE` names a file that holds such specs, a
+    line each, and is asked at every crash point: whoever writes it arms all the processes that were told of it, at any time. The first spec is in
+    force: the first process that comes there takes it away, adds a line `name pid` to `FILE.met`, and dies, and from then on the next one is. So no
+    process passes a crash point while somebody is told of the one before. A spec in a file may end in ` halt`: that process stops (SIGSTOP).
     """
     if spec.startswith(FROM_FILE):
         _Armed.name, _Armed.order = "", Path(spec.removeprefix(FROM_FILE))
@@ -46,18 +47,26 @@ def crash_point(name: str) -> None:
 
 
 def _obey(order: Path, name: str) -> None:
+    taken = order.with_name(f"{order.name}.{os.getpid()}")
     try:
-        spec, _, action = order.read_text(encoding="ascii").strip().partition(" ")
+        first, *others = order.read_text(encoding="ascii").splitlines() or [""]
+        spec, _, action = first.strip().partition(" ")
         wanted, passes = _parsed(spec)
         if name != wanted:
             return
         if passes > 1:
-            order.write_text(f"{wanted}:{passes - 1} {action}", encoding="ascii")
+            order.write_text("\n".join([f"{wanted}:{passes - 1} {action}", *others]), encoding="ascii")
             return
-        order.unlink()  # of several processes that come here at once, one dies
+        order.rename(taken)  # of several processes that come here at once, one dies
     except FileNotFoundError:
         return
-    order.with_name(order.name + MET_SUFFIX).write_text(f"{name} {os.getpid()}\n", encoding="ascii")
+    with order.with_name(order.name + MET_SUFFIX).open("a", encoding="ascii") as met:
+        met.write(f"{name} {os.getpid()}\n")
+    if others:
+        taken.write_text("\n".join(others), encoding="ascii")
+        taken.rename(order)
+    else:
+        taken.unlink()
     os.kill(os.getpid(), signal.SIGSTOP if action == HALT else signal.SIGKILL)
 
 

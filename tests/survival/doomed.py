@@ -36,8 +36,6 @@ class Doomed:
         self._state = folder / "state"
         self._port = _free_port()
         self._environment = {"ARENA_CRASH_AT": f"@{self._order}", **environment}
-        self._to_come: list[str] = []
-        self.deaths: list[str] = []
         self._nursery = Nursery()
         self.server = self._start()
 
@@ -51,37 +49,27 @@ class Doomed:
         return self.server.client
 
     def arm(self, *specs: str) -> None:
-        """Let a process die at each of these crash points, one after the other: the next is armed when the one before has been met."""
-        self.deaths = []
-        self._to_come = list(specs)
+        """Let a process die at each of these crash points, one after the other."""
         self._met.unlink(missing_ok=True)
-        self._arm_next()
+        temporary = self._order.with_suffix(".new")
+        temporary.write_text("\n".join(specs), encoding="ascii")
+        temporary.rename(self._order)
 
     def disarm(self) -> None:
         """Let nothing die any more."""
-        self._to_come = []
         self._order.unlink(missing_ok=True)
 
-    def _arm_next(self) -> None:
-        if self._to_come:
-            temporary = self._order.with_suffix(".new")
-            temporary.write_text(self._to_come.pop(0), encoding="ascii")
-            temporary.rename(self._order)
-
-    def _look(self) -> None:
-        """Note a death, arm the next, and start the server again if it was the one that died.
-
-        Whether it has died is looked at first: one that dies between the two looks would be started again before the next crash point is armed.
-        """
-        died = self.server.process.poll() is not None
+    @property
+    def deaths(self) -> list[str]:
+        """Return the crash points at which something has died, in that order."""
         try:
-            self.deaths.append(self._met.read_text(encoding="ascii").split()[0])
-        except (OSError, IndexError):
-            pass
-        else:
-            self._met.unlink()
-            self._arm_next()
-        if died:
+            return [line.split()[0] for line in self._met.read_text(encoding="ascii").splitlines()]
+        except FileNotFoundError:
+            return []
+
+    def _revive(self) -> None:
+        """Start the server again if it has died."""
+        if self.server.process.poll() is not None:
             self.server.stop()
             self.server = self._start()
 
@@ -93,7 +81,7 @@ class Doomed:
         """Return what `probe` finds; a server that has died meanwhile is started again, and what it could not answer is asked again."""
         end = time.monotonic() + deadline_s
         while time.monotonic() < end:
-            self._look()
+            self._revive()
             with contextlib.suppress(ServerUnreachable, OSError, http.client.HTTPException):
                 found = probe()
                 if found:

@@ -39,6 +39,15 @@ def test_one_process_obeys_an_order(tmp_path: Path) -> None:
     assert start(f"@{order}").wait(30) == 0
 
 
+def test_orders_follow_each_other(tmp_path: Path) -> None:
+    """The next order is in force as soon as somebody has died of the one before, whoever looks; all who died are written down."""
+    order = tmp_path / "order"
+    order.write_text("put.before:2\nput.after\nput.before")
+    assert [start(f"@{order}").wait(30) for _ in range(3)] == [-signal.SIGKILL] * 3
+    assert [line.split()[0] for line in (tmp_path / "order.met").read_text().splitlines()] == ["put.before", "put.after", "put.before"]
+    assert not order.exists()
+
+
 def test_a_process_stands_still(tmp_path: Path) -> None:
     """A process that is told to halt stops at its crash point, and goes on when it is let go."""
     (tmp_path / "order").write_text("put.before halt")
