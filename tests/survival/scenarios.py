@@ -194,9 +194,10 @@ def run_facts(scene: Scene, run: Mapping[str, Any], commit: str) -> Outcome:
 
 
 def small_run(scene: Scene) -> Outcome:
-    """A project, a push, a job: a run of three items."""
+    """A project, a push, a job when the push is exported: a run of three items. Export and job come one after the other, as the table has them."""
     checkout = scene.project()
     commit = scene.push(checkout, bundle(trials=ITEMS))
+    head_is(scene, commit)
     scene.job()
     return run_facts(scene, scene.ended_run(), commit)
 
