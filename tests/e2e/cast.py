@@ -2,7 +2,9 @@
 
 import asyncio
 import base64
+import contextlib
 import json
+import stat
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,6 +15,7 @@ from reconcile.cluster.port import AGENT_RUNTIME, PROVIDER, SECRET, TOOL_REGISTR
 from tests.agents.scripted_agent import ScriptedAgent, chunk, done, serving
 from tests.agents.scripted_agent import Step as Say
 from tests.e2e.bundles import API, bundle
+from tests.e2e.installation import files_below
 from tests.providers.vendor_server import Seen, Step, VendorServer, answer, vendor_server
 
 KEYS: Mapping[str, str] = {"team": "sk-planted-of-the-team", "batch": "sk-planted-of-the-batch", "referee": "sk-planted-of-the-referee"}
@@ -117,9 +120,13 @@ def planted_in(text: bytes | str) -> list[str]:
 
 
 def planted_in_files(folder: Path) -> set[str]:
-    """Return the names of the files below a folder that hold a key."""
-    files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
-    return {path.name for path in files if planted_in(path.read_bytes())}
+    """Return the names of the files below a folder that hold a key; others may work in it meanwhile."""
+    found = set()
+    for path in files_below(folder):
+        with contextlib.suppress(FileNotFoundError):
+            if stat.S_ISREG(path.lstat().st_mode) and planted_in(path.read_bytes()):
+                found.add(path.name)
+    return found
 
 
 def planted_in_process_list() -> list[str]:

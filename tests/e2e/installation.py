@@ -18,6 +18,7 @@ from typing import IO, Any, Protocol, TypeVar
 from arena.cli.client import Client
 from arena.cli.server import credential_helper
 from arena.local.state import StateDirectory
+from engine.results.parts import PARTS
 from gitops.content import ContentVolume, ProjectKey
 from reconcile.arena_run import created, finished
 from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN
@@ -298,6 +299,23 @@ class Namespace:
     def arena(self, *words: str, text: str = "", **environment: str) -> Done:
         """Run a command of the command line in this namespace."""
         return self.server.arena(*words, text=text, run=self._run, ARENA_NAMESPACE=self.name, **environment)
+
+
+def lines_written(output: Path) -> int:
+    """Return how many items the workers have written down in the directory of a run's results, which need not be there yet."""
+    parts = output / PARTS
+    return sum(part.read_bytes().count(b"\n") for part in parts.iterdir()) if parts.is_dir() else 0
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """Return the files below a folder in which others work meanwhile: what goes away while we look is passed over, links are not followed."""
+
+    def fail_unless_gone(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            raise error
+
+    for directory, _, names in os.walk(folder, onerror=fail_unless_gone):
+        yield from (Path(directory, name) for name in names)
 
 
 def ready(obj: Mapping[str, Any]) -> tuple[str, str]:

@@ -14,10 +14,11 @@ import pytest
 
 from arena.local.state import StateDirectory
 from gitops.content import ContentVolume, ProjectKey
+from reconcile.arena_run import finished
 from reconcile.cluster.port import ARENA_PROJECT, ARENA_RUN
 from reconcile.cluster.sqlite_reading import StoreReading
 from tests.e2e.bundles import bundle
-from tests.e2e.installation import ARENA, Checkout, Done, Namespace, clean_environment, descendants, run_command, serving, until
+from tests.e2e.installation import ARENA, Checkout, Done, Namespace, clean_environment, descendants, lines_written, run_command, serving, until
 
 pytestmark = pytest.mark.e2e
 ITEMS = 40
@@ -78,7 +79,7 @@ def test_backup_of_a_living_installation(folders: Path) -> None:
         with pushing(busy) as arrived:
             until((server.state.content / "default/default/arena/repos/busy.git/refs/heads/main").exists, "the first push")
             assert namespace.arena("run", "eval").code == 0
-            until(lambda: parts_lines(server.state, ended) > 1, "the run to count its first items")
+            until(lambda: items_begun(namespace) > 1, "the run to count its first items")
             taken = arena(folders, "backup", str(archive), "--state", str(server.state.root))
             seen = namespace.arena("doctor")
             assert seen.code == 0, seen.out
@@ -97,10 +98,9 @@ def test_backup_of_a_living_installation(folders: Path) -> None:
         assert arrived
 
 
-def parts_lines(state: StateDirectory, ended: dict[str, object]) -> int:
-    """Return how many items workers have written down for runs other than one."""
-    name = ended["metadata"]["name"]  # type: ignore[index]
-    return sum(part.read_bytes().count(b"\n") for part in state.content.rglob("parts/*.jsonl") if name not in part.parts)
+def items_begun(namespace: Namespace) -> int:
+    """Return how many items workers have written down for runs that go on."""
+    return sum(lines_written(namespace.output(run)) for run in namespace.runs() if not finished(run))
 
 
 def assert_sound(copy: StateDirectory, original: StateDirectory) -> None:

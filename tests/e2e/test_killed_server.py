@@ -14,7 +14,7 @@ import pytest
 from arena.local.processes import Processes
 from reconcile.cluster.port import ARENA_RUN
 from tests.e2e.bundles import bundle
-from tests.e2e.installation import ARENA, Namespace, Server, clean_environment, descendants, until
+from tests.e2e.installation import ARENA, Namespace, Server, clean_environment, descendants, lines_written, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 ITEMS = 56
@@ -32,20 +32,16 @@ def folders(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
         os.kill(pid, signal.SIGKILL)
 
 
-def begin(server: Server, folder: Path, *, latency_ms: int = 250, concurrency: int = 4) -> Namespace:
-    """Push a slow bundle and return when its run has counted an item and has more to do."""
+def begin(server: Server, folder: Path, *, latency_ms: int = 250, concurrency: int = 4) -> tuple[Namespace, Path]:
+    """Push a slow bundle and return, with the directory of the results, when its run has counted an item and has more to do."""
     namespace = Namespace(server, "default", folder)
     checkout = namespace.project()
     checkout.commit(bundle(trials=ITEMS, latency_ms=latency_ms))
     namespace.job(spec={"workers": {"replicas": 2, "concurrency": concurrency}})
     assert checkout.push().code == 0
-    until(lambda: lines_of(server), "the first item to end")
-    return namespace
-
-
-def lines_of(server: Server) -> int:
-    """Return how many items the workers have written down."""
-    return sum(part.read_bytes().count(b"\n") for part in server.state.content.rglob("parts/*.jsonl"))
+    output = namespace.output(until(namespace.runs, "the run to start")[0])
+    until(lambda: lines_written(output), "the first item to end")
+    return namespace, output
 
 
 def workers_of(state: Path) -> list[int]:
@@ -70,9 +66,9 @@ def test_run_survives_a_killed_server(folders: tuple[Path, Path]) -> None:
     """After kill -9 of the server the next one finds workers and queue, and the run ends with every item counted once."""
     state, home = folders
     first = Server(state, home, environment=LEASE)
-    begin(first, home / "ada")
+    _, output = begin(first, home / "ada")
     first.kill()
-    assert lines_of(first) < ITEMS
+    assert lines_written(output) < ITEMS
     assert descendants(f"{state}/queue"), "the queue server outlives a killed parent"
     orphaned = first.arena("get", "arenaruns")
     assert (orphaned.code, "none runs on state directory" in orphaned.err, "hint: start one with `arena up`" in orphaned.err) == (2, True, True)
@@ -91,12 +87,12 @@ def test_run_survives_killed_workers_and_queue(folders: tuple[Path, Path]) -> No
     """After kill -9 of the server, of all workers and of the queue server the run still ends with every item counted once."""
     state, home = folders
     first = Server(state, home, environment=LEASE)
-    begin(first, home / "ada")
+    _, output = begin(first, home / "ada")
     first.kill()
     for pid in descendants(str(state)):
         os.kill(pid, signal.SIGKILL)
     until(lambda: descendants(str(state)) == [], "the killed to be gone")
-    assert lines_of(first) < ITEMS
+    assert lines_written(output) < ITEMS
     second = Server(state, home, environment=LEASE)
     try:
         assert_whole(Namespace(second, "default", home / "eve"))
@@ -110,7 +106,7 @@ def test_clean_stop_in_the_middle_of_a_run(folders: tuple[Path, Path], number: s
     """A stop ends workers and queue server within seconds without a word, though a watch is open; the next start ends the run."""
     state, home = folders
     first = Server(state, home, environment=LEASE)
-    namespace = begin(first, home / "ada", latency_ms=400)
+    namespace, output = begin(first, home / "ada", latency_ms=400)
     watch = namespace.client.watch(ARENA_RUN, "default", namespace.runs()[0]["metadata"]["resourceVersion"])
     next(watch)
     begun = time.monotonic()
@@ -118,7 +114,7 @@ def test_clean_stop_in_the_middle_of_a_run(folders: tuple[Path, Path], number: s
     assert time.monotonic() - begun < 25
     list(watch)
     assert descendants(str(state)) == []
-    assert lines_of(first) < ITEMS
+    assert lines_written(output) < ITEMS
     assert first.stderr == ""
     assert not (state / "server.json").exists()
     second = Server(state, home, environment=LEASE)
@@ -146,7 +142,7 @@ def test_killed_worker_is_replaced(folders: tuple[Path, Path]) -> None:
     state, home = folders
     server = Server(state, home, environment=LEASE)
     try:
-        namespace = begin(server, home / "ada", latency_ms=100)
+        namespace, _ = begin(server, home / "ada", latency_ms=100)
         victims = until(lambda: workers_of(state), "workers")
         os.kill(victims[0], signal.SIGKILL)
         assert_whole(namespace)

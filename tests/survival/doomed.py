@@ -18,7 +18,7 @@ from arena.cli.client import Client, ServerRefused
 from arena.errors import ServerUnreachable
 from foundation.crash import MET_SUFFIX
 from reconcile.cluster.port import ResourceKind
-from tests.e2e.installation import Server, descendants
+from tests.e2e.installation import Server, descendants, files_below
 from tests.e2e.nursery import Nursery
 
 DEADLINE_S = 60.0
@@ -120,7 +120,8 @@ class Doomed:
             done = subprocess.run(["git", "-C", str(repository), "fsck", "--full", "--strict"], capture_output=True, text=True, check=False)
             said = [line for line in (done.stdout + done.stderr).splitlines() if not line.startswith(("dangling ", "Checking ", "notice: "))]
             found += [f"{repository.name}: {line}" for line in said]
-            found += [f"{repository.name}: lock {path.relative_to(repository)}" for path in repository.rglob("*.lock") if path.name != "arena.lock"]
+            locks = (path for path in files_below(repository) if path.suffix == ".lock" and path.name != "arena.lock")
+            found += [f"{repository.name}: lock {path.relative_to(repository)}" for path in locks]
             found += [f"{repository.name}: left over {path.name}" for path in (repository / "objects").glob("tmp_*")]
         for versions in arena.glob("sources/*/.arena/versions"):
             found += [f"half a snapshot: {path.name}" for path in versions.glob(".tmp-*")]

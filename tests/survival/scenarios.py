@@ -22,13 +22,12 @@ from arena.cli.client import ServerRefused
 from bench.accounts import account_of
 from engine.errors import QueueUnavailable
 from engine.queue.redis import RedisWorkQueue
-from engine.results.parts import PARTS
 from gitops.content import ContentVolume, ProjectKey
 from reconcile.arena_run import finished
 from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, CONFIG_MAP, EVENT, SECRET, ResourceKind
 from reconcile.worker_job.queue_secret import queue_secret_value
 from tests.e2e.bundles import bundle
-from tests.e2e.installation import Checkout, GitClient
+from tests.e2e.installation import Checkout, GitClient, lines_written
 from tests.mirror.https_host import https_host
 from tests.survival.doomed import Doomed
 
@@ -125,8 +124,7 @@ class Scene:
 
     def lines(self, run: Mapping[str, Any]) -> int:
         """Return how many items of a run the workers have written down."""
-        parts = self.volume.run(self.namespace, run["metadata"]["name"]) / PARTS
-        return sum(part.read_bytes().count(b"\n") for part in parts.iterdir()) if parts.is_dir() else 0
+        return lines_written(self.volume.run(self.namespace, run["metadata"]["name"]))
 
     def queued(self) -> list[str]:
         """Return the uids of the runs that have keys or a user."""
