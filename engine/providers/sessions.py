@@ -36,6 +36,7 @@ def open_session(
     find: Find = resolve,
     most_to_a_host: int = 0,
     keep_alive_s: float = KEEP_ALIVE_S,
+    connect_timeout_s: float | None = CONNECT_TIMEOUT_S,
     middlewares: Sequence[aiohttp.ClientMiddlewareType] = (),
 ) -> aiohttp.ClientSession:
     """Return a session without cookies, proxies or time limits but that for reaching a host; whoever opens it closes it.
@@ -50,7 +51,7 @@ def open_session(
         connector=connector,
         trust_env=False,
         cookie_jar=aiohttp.DummyCookieJar(),
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect_timeout_s),
         headers={"Accept-Encoding": "identity", "User-Agent": "arena"},
         read_bufsize=_READ_BYTES,
         request_class=TimedRequest,

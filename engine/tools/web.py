@@ -1,11 +1,10 @@
 """HTTP that a bundle asks for: to public addresses, or those that an operator allows, within limits.
 
-Owns how an address is checked: a name is resolved once, each of its addresses must pass, and the connection goes to one of these; a redirect is a new
-address, of which at most three are followed. Must not know tools or protocols.
+Owns how an address is checked: one that is written is refused before anybody is asked, a name by the resolver of its session; a redirect is a new address,
+of which at most three are followed. Must not know tools or protocols.
 """
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,18 +12,18 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urljoin, urlsplit
 
 from engine.errors import EngineError
+from engine.providers.addresses import allowing
 from foundation.addresses import AddressPolicy, resolve
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
-    from aiohttp.abc import ResolveResult
 
 MAX_REDIRECTS: Final = 3
 MAX_BODY_BYTES: Final = 10 << 20
 DEFAULT_TIMEOUT_S: Final = 30.0
 MAX_CONNECTIONS: Final = 64
+"""Of one runner to one host."""
 _REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
-_MAX_RESOLVERS: Final = 8
 _OF_ADDRESSES: Final = "%/:?#[]@!$&'()*+,;=~-._"
 
 
@@ -41,10 +40,6 @@ class WebError(EngineError):
 
 class AnswerTooLong(WebError):
     """An answer came, and is longer than its request takes."""
-
-
-class _Refused(OSError):
-    """A name has an address that may not be reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +81,6 @@ class Web:
         self._policy = policy
         self._find = find
         self._session: ClientSession | None = None
-        self._gate = asyncio.Semaphore(_MAX_RESOLVERS)
 
     async def fetch(self, request: WebRequest) -> WebAnswer:
         """Return the answer, whatever its status.
@@ -96,6 +90,8 @@ class Web:
         """
         import aiohttp  # noqa: PLC0415 - start-up: only bundles that call services need it
 
+        from engine.providers.sessions import AddressRefused  # noqa: PLC0415 - as above
+
         try:
             async with asyncio.timeout(request.timeout_s), self.open(request) as response:
                 body = await self._read(response, request)
@@ -104,8 +100,10 @@ class Web:
         except TimeoutError:
             raise WebError(f"{shown(request.url)} did not answer within {request.timeout_s:g} s", is_outage=True) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            is_outage = not isinstance(error, ValueError) and not isinstance(getattr(error, "os_error", None), _Refused)
-            raise WebError(f"{shown(request.url)} cannot be reached: {_cause(error)}", is_outage=is_outage) from error
+            cause = getattr(error, "os_error", None) or error
+            if isinstance(cause, AddressRefused):
+                raise WebError(f"{shown(request.url)} cannot be reached: {cause.cause} ({allowing(cause.network)})") from error
+            raise WebError(f"{shown(request.url)} cannot be reached: {_words(cause)}", is_outage=not isinstance(error, ValueError)) from error
 
     @asynccontextmanager
     async def open(self, request: WebRequest) -> AsyncIterator["ClientResponse"]:
@@ -165,26 +163,10 @@ class Web:
 
     def _connections(self) -> "ClientSession":
         if self._session is None:
-            import aiohttp  # noqa: PLC0415 - as above
+            from engine.providers.sessions import open_session  # noqa: PLC0415 - as above
 
-            connector = aiohttp.TCPConnector(resolver=_resolver(self.addresses), use_dns_cache=False, limit=MAX_CONNECTIONS)
-            self._session = aiohttp.ClientSession(
-                connector=connector, trust_env=False, cookie_jar=aiohttp.DummyCookieJar(), timeout=aiohttp.ClientTimeout(total=None)
-            )
+            self._session = open_session(self._policy, find=self._find, most_to_a_host=MAX_CONNECTIONS, connect_timeout_s=None)
         return self._session
-
-    async def addresses(self, host: str, port: int) -> Sequence[Any]:
-        """Return the addresses of a host that may be reached.
-
-        Raises:
-            OSError: there is none, or one of them may not be.
-        """
-        async with self._gate:
-            found = await asyncio.to_thread(self._find, host, port)
-        refused = self._policy.refused(host, found)
-        if refused is not None:
-            raise _Refused(f"{refused.cause} (an operator may allow it: --allow-network {refused.network})")
-        return found
 
     @staticmethod
     async def _read(response: "ClientResponse", request: WebRequest) -> bytes:
@@ -209,30 +191,5 @@ def shown(url: str) -> str:
     return f"{address}://{host.rpartition('@')[2].partition('?')[0]}{slash}{path.partition('?')[0].partition('#')[0]}"
 
 
-def _resolver(find: Callable[[str, int], Any]) -> Any:
-    from aiohttp.abc import AbstractResolver  # noqa: PLC0415 - as above
-
-    class Checked(AbstractResolver):
-        async def resolve(self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET) -> "list[ResolveResult]":
-            del family
-            return [
-                {
-                    "hostname": host,
-                    "host": str(address),
-                    "port": port,
-                    "family": socket.AF_INET if address.version == 4 else socket.AF_INET6,  # noqa: PLR2004 - versions of IP
-                    "proto": 0,
-                    "flags": socket.AI_NUMERICHOST,
-                }
-                for address in await find(host, port)
-            ]
-
-        async def close(self) -> None:
-            """Hold nothing."""
-
-    return Checked()
-
-
-def _cause(error: Exception) -> str:
-    inner = getattr(error, "os_error", None) or error
-    return str(getattr(inner, "strerror", None) or inner).strip() or type(error).__name__
+def _words(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error).strip() or type(error).__name__
