@@ -147,7 +147,7 @@ def see_that_it_loads_or_says_where(specs: Mapping[str, Any]) -> None:
             refusal_of(lambda: check_supported(bundle, make_plan(bundle, PlanRequest(mock=MockOverride()))))
 
 
-QUICK = settings(max_examples=20, deadline=None)
-LONG = settings(max_examples=800, deadline=None)
+QUICK = settings(max_examples=20)
+LONG = settings(max_examples=800)
 test_any_bundle_loads_or_says_where: Callable[[], None] = QUICK(given(bundles())(see_that_it_loads_or_says_where))
 test_very_many_bundles_load_or_say_where: Callable[[], None] = pytest.mark.slow(LONG(given(bundles())(see_that_it_loads_or_says_where)))

@@ -136,7 +136,7 @@ def test_every_check_has_an_example() -> None:
 
 
 @given(conversations())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_every_check_answers_every_conversation(evidence: Evidence) -> None:
     """A score is 0 to 1 or none, an explanation can be read on any screen, and asking twice gives the same."""
     for check, evaluate in PREPARED.items():
@@ -149,7 +149,7 @@ def test_every_check_answers_every_conversation(evidence: Evidence) -> None:
 
 
 @given(conversations())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_the_last_turn_holds_nothing_that_the_conversation_does_not(evidence: Evidence) -> None:
     """`scope: turn` only takes away: its calls and replies are among those of the whole, in their order."""
     last = of_last_turn(evidence)

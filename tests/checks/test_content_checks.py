@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.checks.evidence import Outcome
@@ -79,7 +79,6 @@ def test_sentences(text: str, count: int) -> None:
     assert count_sentences(text) == count
 
 
-@settings(deadline=None)
 @given(text=st.text("ab .", max_size=60), size=st.integers(1, 7), whole=st.booleans())
 def test_chunks_find_what_the_whole_text_holds(text: str, size: int, *, whole: bool) -> None:
     """Looked at chunk by chunk, only what is new, a reply is stopped exactly when the whole of it holds a word."""

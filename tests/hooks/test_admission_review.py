@@ -219,7 +219,7 @@ PLACES = st.sampled_from(["uid", "kind", "operation", "object", "oldObject", "na
 
 
 @given(place=PLACES, value=JSON_VALUES, kind=st.sampled_from(["ArenaJob", "ArenaRun", "ArenaProject", "Workspace"]), is_update=st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_nothing_makes_it_fail(place: str, value: Any, kind: str, is_update: bool) -> None:  # noqa: FBT001 - hypothesis passes by keyword
     """Whatever stands anywhere in a review, it is answered or said to be unreadable."""
     new = an_object(RUN if kind == "ArenaRun" else GOOD, kind)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hooks.hosts import HOSTS
@@ -30,7 +30,7 @@ SCALARS = st.one_of(
 )
 ANY = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4), max_leaves=15)
 HEAD_TEXT = st.text(st.characters(max_codepoint=255, blacklist_characters="\r\n\x00"), max_size=80)
-QUIET = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+QUIET = settings(max_examples=40)
 
 
 class Bench:

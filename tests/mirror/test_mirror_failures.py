@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import trustme
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foundation.clock import Clock, FakeClock
@@ -344,7 +344,7 @@ class TestProtocol:
         assert failure.cause is RemoteCause.PROTOCOL
         assert "spec.external.url" in failure.hint
 
-    @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=40)
     @given(
         garbage=st.binary(max_size=300),
         form=st.sampled_from((b"%b", b"HTTP/1.1 200 OK\r\n%b", GOOD_HEAD + b"%b", GOOD_HEAD + b"000eversion 2\n%b0000")),

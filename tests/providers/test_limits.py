@@ -13,7 +13,7 @@ from engine.providers.limits import LONGEST_HOLD_S, Limiter, Limits, limits_of
 from foundation.clock import FakeClock
 from tests.providers.simulated_time import simulate
 
-QUIET = settings(max_examples=20, deadline=None)
+QUIET = settings(max_examples=20)
 
 
 def refusal(wish_s: float | None = None, *, transient: bool = True) -> ProviderError:

@@ -12,7 +12,7 @@ from engine.providers.retry import PATIENCE_S, RETRIES, Retries, Tries, patience
 from foundation.clock import FakeClock
 from tests.providers.simulated_time import simulate
 
-QUIET = settings(max_examples=60, deadline=None)
+QUIET = settings(max_examples=60)
 
 
 def failure(kind: str = "unavailable", *, transient: bool = True, wish_s: float | None = None) -> ProviderError:

@@ -51,7 +51,7 @@ def test_the_local_job_runner_takes_a_local_job(name: str) -> None:
 
 
 @given(NAMES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_names_within_limits(run: str) -> None:
     """Whatever a run is called, its Job's name is a label that leaves room for an index of five digits, and so is the label that names the run."""
     job = worker_job(replace(CLUSTER, run=run))
@@ -63,7 +63,7 @@ def test_names_within_limits(run: str) -> None:
 
 
 @given(NAMES, NAMES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_two_runs_have_two_jobs(one: str, other: str) -> None:
     """Runs of different names have Jobs of different names."""
     names = {worker_job(replace(CLUSTER, run=run))["metadata"]["name"] for run in (one, other)}
@@ -171,7 +171,7 @@ def test_all_problems_are_named_at_once() -> None:
         }
     )
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_whatever_is_taken_leaves_ours_alone(fields: dict[str, Any]) -> None:
     """Overrides that are taken only add: each of our variables, volumes, mounts and labels is there once, as it was, and no name is there twice."""
     ours = golden("cluster")["spec"]["template"]

@@ -1,7 +1,7 @@
 """Intervals: Wilson, an effective sample size for repeated trials, flakiness."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.results.intervals import WILSON, WILSON_CLUSTERED, Cluster, effective_size, flakiness, pass_rate, student_quantile, wilson
@@ -48,7 +48,6 @@ def test_a_single_scenario_counts_its_trials() -> None:
 CLUSTERS = st.lists(st.integers(1, 20).flatmap(lambda n: st.builds(Cluster, st.integers(0, n), st.just(n))), min_size=1, max_size=30)
 
 
-@settings(deadline=None)
 @given(clusters=CLUSTERS)
 def test_an_interval_holds_its_rate(clusters: list[Cluster]) -> None:
     """0 <= low <= value <= high <= 1, and the effective size lies between scenarios and items."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.items import Item, ItemResult, Verdict
@@ -27,7 +27,7 @@ def document(plan: Any, records: list[Record], identity: RunIdentity) -> ET.Elem
     return ET.fromstring(out.getvalue())  # noqa: S314 - our own document
 
 
-@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80)
 @given(text=st.text(st.characters(), max_size=60), verdict=st.sampled_from([Verdict.FAIL, Verdict.ERROR]))
 def test_any_text_is_well_formed(plan_of: PlanOf, result_of: ResultOf, text: str, verdict: Verdict) -> None:
     """Any text, in names and in messages, gives a document that a strict parser reads."""

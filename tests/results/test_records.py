@@ -63,7 +63,7 @@ def any_checks() -> st.SearchStrategy[list[CheckResult]]:
     return st.lists(check, max_size=60)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(checks=any_checks(), message=st.text(st.characters(), max_size=5000), repeat=st.integers(1, 40))
 def test_a_record_fits_whatever_a_model_says(checks: list[CheckResult], message: str, repeat: int) -> None:
     """A record has at most 4096 bytes, and its counts stay exact however much text was cut."""
@@ -76,7 +76,7 @@ def test_a_record_fits_whatever_a_model_says(checks: list[CheckResult], message:
     assert len(record.failed) + record.failed_cut == sum(not c.passed and not c.skipped for c in checks) * repeat
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(checks=any_checks())
 def test_a_record_survives_a_round_trip(checks: list[CheckResult]) -> None:
     """What `to_bytes` kept, `from_bytes` returns, and writing it again gives the same bytes."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -61,7 +61,6 @@ def test_a_mocked_report_says_so(plan_of: PlanOf, result_of: ResultOf) -> None:
     assert "MOCKED" in report(plan, [result_of(plan.items[0])], RunIdentity()).splitlines()[0]
 
 
-@settings(deadline=None)
 @given(text=st.text(st.characters(), max_size=80) | st.sampled_from(["`", "``<b>", "a\\|<img src=x>", "[x](http://e)", "\u202eevil", "@all"]))
 def test_foreign_text_stays_in_its_code_span(text: str) -> None:
     """A code span is one line, has no backtick run as long as its fence inside, and in a table no bar."""
@@ -77,7 +76,7 @@ def test_foreign_text_stays_in_its_code_span(text: str) -> None:
 HOSTILE = ["`", "``<b>", "a\\|<img src=x>", "[x](http://e)", "<script>", "\n\n# x\n", "![](u)", "https://evil.example", "| a |\n|---|", "&lt;"]
 
 
-@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80)
 @given(pieces=st.lists(st.sampled_from(HOSTILE) | st.text(max_size=5), max_size=6))
 def test_foreign_text_renders_as_code_alone(plan_of: PlanOf, result_of: ResultOf, pieces: list[str]) -> None:
     """Rendered as GitHub would, names and messages of any kind add no tag, no link, no image and no heading to a report."""

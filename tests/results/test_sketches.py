@@ -2,7 +2,7 @@
 
 import math
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.results.sketches import RELATIVE_ERROR, ExactSum, Sketch
@@ -23,7 +23,6 @@ def answers(sketch: Sketch) -> list[float | None]:
     return [sketch.mean, sketch.low, sketch.high, *(sketch.quantile(share / 20) for share in range(21))]
 
 
-@settings(deadline=None)
 @given(values=LATENCIES, share=st.floats(0, 1))
 def test_a_quantile_is_within_one_percent(values: list[float], share: float) -> None:
     """A quantile differs from the value at its rank by at most one percent of it."""
@@ -33,7 +32,6 @@ def test_a_quantile_is_within_one_percent(values: list[float], share: float) -> 
     assert abs(answer - exact) <= RELATIVE_ERROR * exact * (1 + 1e-9)
 
 
-@settings(deadline=None)
 @given(first=LATENCIES, second=LATENCIES, third=LATENCIES)
 def test_merging_is_associative_and_commutative(first: list[float], second: list[float], third: list[float]) -> None:
     """Any grouping and order of merges answers as one sketch over all values, to the last bit."""
@@ -45,7 +43,6 @@ def test_merging_is_associative_and_commutative(first: list[float], second: list
     assert answers(left) == answers(right) == answers(sketch_of(first + second + third))
 
 
-@settings(deadline=None)
 @given(values=st.lists(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300), max_size=50))
 def test_a_sum_is_exact(values: list[float]) -> None:
     """A sum is the correctly rounded one, whatever the order."""

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.items import Item, ItemError, ItemResult, Verdict
@@ -191,7 +191,7 @@ def test_details_stay_within_their_limit(plan_of: PlanOf) -> None:
     assert (details["truncated"], len(details["errors"])) == (True, 20)
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(data=st.data())
 def test_the_order_of_records_does_not_matter(plan_of: PlanOf, result_of: ResultOf, data: st.DataObject) -> None:
     """Records in any order give a byte-equal summary, floats included."""
