@@ -254,11 +254,10 @@ def test_git_credential_answers_for_this_server_only(namespace: Namespace) -> No
 
 
 def test_doctor_finds_the_running_server_and_its_queue(namespace: Namespace) -> None:
-    """Doctor asks the server and the queue server that it started, wherever its socket is."""
-    done = namespace.arena("doctor")
-    assert done.code == 0, done.out
-    assert f"ok   server at {namespace.server.url}" in done.out
-    assert "ok   queue server\n" in done.out
+    """Doctor asks the server and the queue server that it started, wherever its socket is; what it says of others' projects is theirs."""
+    told = namespace.arena("doctor").out.splitlines()
+    assert [line for line in told if " server at " in line] == [f"ok   server at {namespace.server.url}"]
+    assert [line for line in told if line.endswith(" queue server")] == ["ok   queue server"]
 
 
 def test_greeting_is_followed_by_a_push(namespace: Namespace) -> None:
