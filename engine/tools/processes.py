@@ -9,7 +9,7 @@ import contextlib
 import os
 import shutil
 import signal
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import DEVNULL, PIPE, Process, SubprocessStreamProtocol
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,7 +31,9 @@ _FILE_BYTES: Final = 64 << 20
 _PROCESSES: Final = 64
 _OPEN_FILES: Final = 256
 _CPU_SECONDS: Final = 300
-_END_S: Final = 1.0
+_FAREWELL_S: Final = 5.0
+_KILLED_S: Final = 30.0
+"""A killed process is gone at once, unless the kernel holds it or the machine is very busy."""
 _NOT_FOUND: Final = 127
 """How a command ends that is not there."""
 _INSIDE: Final = "/bundle"
@@ -80,11 +82,7 @@ class Confinement:
         """
         argv, directory, environment = await self._command(program)
         try:
-            process = await _begun(
-                asyncio.create_subprocess_exec(
-                    *argv, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment, cwd=directory, start_new_session=True, limit=MAX_LINE_BYTES
-                )
-            )
+            transport, process = await _begun(_start(argv, stdin=PIPE, stdout=PIPE, env=environment, cwd=directory))
         except OSError as error:
             raise ProcessFailed(f"cannot start {program}: {error.strerror or error}") from error
         running = Running(program, process)
@@ -94,7 +92,7 @@ class Confinement:
                 try:
                     yield running
                 finally:
-                    await asyncio.shield(_ended(process))
+                    await asyncio.shield(_ended(transport, process))
                     for duty in duties:
                         duty.cancel()
         except BaseExceptionGroup as failed:
@@ -153,10 +151,11 @@ class Confinement:
         if _bubblewrap() is None:
             return "bubblewrap (bwrap) is not installed"
         walls = self._walls(Program(("true",)))
-        process = await _begun(
-            asyncio.create_subprocess_exec(*walls, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, env={"PATH": _PATH}, start_new_session=True)
-        )
-        _, said = await process.communicate()
+        transport, process = await _begun(_start(walls, stdin=DEVNULL, stdout=DEVNULL, env={"PATH": _PATH}))
+        try:
+            _, said = await process.communicate()
+        finally:
+            await asyncio.shield(_ended(transport, process))
         return "" if process.returncode == 0 else f"bubblewrap does not work here: {said.decode(errors='replace').strip()[:200]}"
 
 
@@ -252,7 +251,7 @@ class Running:
     async def _farewell(self) -> None:
         """Wait a moment for how the process ended, and for its last words: its output closes before both are known."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_END_S):
+            async with asyncio.timeout(_FAREWELL_S):
                 await self._process.wait()
                 await self._heard.wait()
 
@@ -295,7 +294,16 @@ def _limits() -> list[str]:
     ]
 
 
-async def _begun(starting: Coroutine[Any, Any, Process]) -> Process:
+async def _start(argv: Sequence[str], **how: Any) -> tuple[asyncio.SubprocessTransport, Process]:
+    """Start a process in a session of its own, as asyncio's own function does, which keeps the transport to itself."""
+    loop = asyncio.get_running_loop()
+    transport, protocol = await loop.subprocess_exec(
+        lambda: SubprocessStreamProtocol(limit=MAX_LINE_BYTES, loop=loop), *argv, stderr=PIPE, start_new_session=True, **how
+    )
+    return transport, Process(transport, protocol, loop)
+
+
+async def _begun(starting: Coroutine[Any, Any, tuple[asyncio.SubprocessTransport, Process]]) -> tuple[asyncio.SubprocessTransport, Process]:
     """Return a process that is being started; cancelled, end it as soon as it is there.
 
     The start itself is never cancelled: asyncio of Python 3.11 may then wait for ever for the end of the process that it had begun.
@@ -306,17 +314,26 @@ async def _begun(starting: Coroutine[Any, Any, Process]) -> Process:
     except asyncio.CancelledError:
         await asyncio.wait((start,))
         if start.exception() is None:
-            await asyncio.shield(_ended(start.result()))
+            await asyncio.shield(_ended(*start.result()))
         raise
 
 
-async def _ended(process: Process) -> None:
-    """End a process and its whole group. Confined, whatever left the group ends too: the process was the first of their namespace."""
+async def _ended(transport: asyncio.SubprocessTransport, process: Process) -> None:
+    """End a process and its whole group. Confined, whatever left the group ends too: the process was the first of their namespace.
+
+    Our ends of its pipes are closed first: asyncio of Python 3.11 takes no process for ended while one is open, and what left its group may keep the
+    other end, or what it flooded us with may wait to be read.
+    """
     if process.stdin is not None:
         process.stdin.close()
+        if process.stdin.transport.get_write_buffer_size():
+            process.stdin.transport.abort()
+    for output in (transport.get_pipe_transport(1), transport.get_pipe_transport(2)):
+        if output is not None:
+            output.close()
     _kill(process)
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(process.wait(), _END_S)
+        await asyncio.wait_for(process.wait(), _KILLED_S)
 
 
 def _kill(process: Process) -> None:

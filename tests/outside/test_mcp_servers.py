@@ -15,10 +15,13 @@ from engine.bundle.services import Command, McpServer
 from engine.items import Verdict
 from engine.permissions import Permissions
 from engine.tools.environment import Environment
-from engine.tools.mcp_tools import McpConnection, answer_of
+from engine.tools.episode import begin_episode
+from engine.tools.mcp_tools import McpConnection, McpTool, answer_of
+from engine.tools.port import CallFailed
 from engine.tools.processes import Confinement
 from engine.tools.web import Web
 from foundation.addresses import AddressPolicy
+from tests.agents.asking import Nowhere
 from tests.outside.reaching import CONFINED, LOOPBACK, Hold, WriteProgram, call, parts_of, results_of, run_first, write_bundle
 
 PEER = Path(__file__).with_name("mcp_peer.py")
@@ -80,16 +83,29 @@ async def test_a_tool_that_its_server_does_not_list(hold: Hold, program: WritePr
     [
         pytest.param("die", "failed: it closed its output (exit code 1); it wrote: I am dying", id="it ends"),
         pytest.param("flood", "failed: it wrote a line of more than 8 MiB", id="it floods"),
-        pytest.param("hang", "failed: it did not answer within 4 s", id="it hangs"),
     ],
 )
 async def test_calls_that_fail(hold: Hold, program: WriteProgram, tool: str, said: str) -> None:
-    """A server that ends, floods or hangs in a call is a tool error that names server, command and why; the conversation goes on."""
+    """A server that ends or floods in a call is a tool error that names server, command and why; the conversation goes on."""
     program("srv.py", PLAIN)
-    result = await hold({}, [call(f"mcp__my__{tool}")], allowed=["mcp__my__*"], mcp_servers=[server(timeout_ms=4000)])
+    result = await hold({}, [call(f"mcp__my__{tool}")], allowed=["mcp__my__*"], mcp_servers=[server(timeout_ms=DEADLINE_S * 1000)])
     assert f"tool '{tool}' of MCP server 'my' (command 'python3 srv.py') failed: " in results_of(result)[0]
     assert said in results_of(result)[0]
     assert result.messages[-1]["content"] == "done"
+
+
+@pytest.mark.usefixtures("walls")
+async def test_a_call_that_hangs(tmp_path: Path) -> None:
+    """A server that does not answer a call in time is a tool error that says so."""
+    silent = McpServer("my", "stdio", command=Command("python3", ("-c", PLAIN)), timeout_ms=DEADLINE_S * 1000)
+    confinement = Confinement(tmp_path, CONFINED)
+    connection = McpConnection(silent, confinement, Web(AddressPolicy()), Environment({}))
+    tools = {tool.name: McpTool(tool, connection) for tool in await connection.discover()}
+    async with begin_episode(Nowhere()):
+        await tools["mcp__my__count"].call({})
+        connection.timeout_s = 0.2
+        with pytest.raises(CallFailed, match=r"failed: it did not answer within 0\.2 s"):
+            await tools["mcp__my__hang"].call({})
 
 
 @pytest.mark.parametrize(
