@@ -24,11 +24,11 @@ from foundation.clock import SystemClock
 
 LEASE_S = 0.3
 DEADLINE_S = 60.0
-OPTIONS = WorkerOptions("w", run_name="demo", lease_s=LEASE_S, renew_s=LEASE_S / 3, grace_s=5.0, patience_s=5.0)
+OPTIONS = WorkerOptions("w", run_name="demo", lease_s=LEASE_S, renew_s=LEASE_S / 3, grace_s=DEADLINE_S, patience_s=DEADLINE_S)
 Behaviour = Callable[[Item, int], Awaitable[ItemResult]]
 
 
-def plan_of(count: int, *, version: str = ENGINE_VERSION, attempts: int = 3, timeout_s: float = 5.0) -> Plan:
+def plan_of(count: int, *, version: str = ENGINE_VERSION, attempts: int = 3, timeout_s: float = DEADLINE_S) -> Plan:
     """Return a plan of one scenario, one provider and `count` trials."""
     return Plan(
         engine_version=version,
@@ -94,7 +94,7 @@ class Scene:
         self.output = output
         self.run = RunUID(str(uuid4()))
 
-    async def put(self, count: int, *, version: str = ENGINE_VERSION, attempts: int = 3, timeout_s: float = 5.0) -> None:
+    async def put(self, count: int, *, version: str = ENGINE_VERSION, attempts: int = 3, timeout_s: float = DEADLINE_S) -> None:
         """Pin, publish and put a run of `count` items."""
         plan = plan_of(count, version=version, attempts=attempts, timeout_s=timeout_s)
         await self.queue.pin(self.run, RunMeta(plan.digest, count))

@@ -88,7 +88,8 @@ async def test_a_lost_second_is_run_again_and_counted_once(tmp_path: Path) -> No
     """The append-only file's tail is cut wherever: what the store forgot is run again, by the same worker too, and every sum is right in the end."""
     server = EmbeddedServer(tmp_path / "state")
     scene = Scene(RedisWorkQueue(await server.start(), installation=uuid4().hex), tmp_path)
-    await scene.put(30)
+    count = 60  # more than three times what a worker counts between two looks
+    await scene.put(count)
     await scene.queue.lease(scene.run, worker="gone", limit=1, seconds=LEASE_S)
     files = tmp_path / "state/queue/appendonlydir"
 
@@ -99,7 +100,7 @@ async def test_a_lost_second_is_run_again_and_counted_once(tmp_path: Path) -> No
     working = asyncio.ensure_future(scene.worker(RecordingRunner(moves_on), replace(OPTIONS, lease_s=LEASE_S)).work())
     for cut in (1, 700, 5000):
         recorded = (await scene.queue.state(scene.run)).recorded
-        await until_recorded(scene, min(30, recorded + 3))
+        await until_recorded(scene, min(count, recorded + 3))
         os.kill(server.pid, signal.SIGKILL)
         await until(lambda: not server.is_running)
         (log,) = files.glob("*.incr.aof")
@@ -108,7 +109,7 @@ async def test_a_lost_second_is_run_again_and_counted_once(tmp_path: Path) -> No
     left = await working
     state = await scene.queue.state(scene.run)
     records = await scene.records()
-    assert (left.reason, state.passed, state.cost_usd) == (ExitReason.DRAINED, 30, 0.3)
+    assert (left.reason, state.passed, state.cost_usd) == (ExitReason.DRAINED, count, 0.6)
     assert all(read_line(scene.output, record) for record in records)
     await scene.queue.close()
     await server.stop()
