@@ -208,10 +208,10 @@ async def test_an_agent_that_falls_silent_is_given_up(agent: ScriptedAgent, pati
 async def test_every_frame_begins_the_wait_anew() -> None:
     """A slow reply is not a silent one: it may take longer than the idle deadline."""
     pieces: list[Step] = []
-    for _ in range(3):
-        pieces += [lambda: asyncio.sleep(0.4), chunk("x")]  # it is the passing of time that is tested
-    async with asking(ScriptedAgent([*pieces, done()]), patience=Patience(retry_s=0, idle_s=1)) as provider:
-        assert (await provider.complete(turn("Hi"))).text == "xxx"
+    for _ in range(4):
+        pieces += [lambda: asyncio.sleep(0.8), chunk("x")]  # it is the passing of time that is tested
+    async with asking(ScriptedAgent([*pieces, done()]), patience=Patience(retry_s=0, idle_s=3)) as provider:
+        assert (await provider.complete(turn("Hi"))).text == "xxxx"
 
 
 async def test_pings_are_no_frames() -> None:

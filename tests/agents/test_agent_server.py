@@ -280,7 +280,7 @@ async def test_nothing_else_is_served() -> None:
 
 async def test_a_connection_that_asks_nothing_is_let_go() -> None:
     """Nor does one that never ends its head hold a place; one that has a session keeps it."""
-    async with hosted(PlainAgent(_echo), ServerOptions(head_s=0.2)) as (_, endpoint), connected(endpoint) as client:
+    async with hosted(PlainAgent(_echo), ServerOptions(head_s=1.5)) as (_, endpoint), connected(endpoint) as client:
         host, port = endpoint.split(":")
         silent, quiet = await asyncio.open_connection(host, int(port))
         endless, writer = await asyncio.open_connection(host, int(port))

@@ -37,7 +37,7 @@ UNFOLDS = "cannot read the file: it is nested too deeply, or its aliases unfold 
 )
 def test_bombs(write: Write, text: str, message: str) -> None:
     """A file that unfolds beyond every limit is refused at once."""
-    started = time.monotonic()
+    started = time.process_time()
     root = write({"scenarios/hello.yaml": text})
     try:
         load_bundle(root)
@@ -45,7 +45,7 @@ def test_bombs(write: Write, text: str, message: str) -> None:
         assert message in error.message  # noqa: PT017 - the staircase may also load: it is only long
     else:
         assert not message
-    assert time.monotonic() - started < 30
+    assert time.process_time() - started < 30
 
 
 def test_file_over_the_limit(write: Write) -> None:
@@ -103,10 +103,10 @@ def test_bundle_of_many_bombs(write: Write) -> None:
     arena = "kind: Arena\nmetadata: {name: small}\nspec:\n  prompt_configs: [{id: assistant, file: prompts/assistant.yaml}]\n"
     arena += "  providers: [{file: providers/mock.yaml}]\n  scenarios:\n" + "".join(f"    - file: {name}.yaml\n" for name in names)
     root = write({"config.arena.yaml": arena, **{f"{name}.yaml": HEAD.replace("hello}", f"{name}}}") + bomb for name in names}})
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(BundleInvalid, match="unfold into too much"):
         load_bundle(root)
-    assert time.monotonic() - started < 60
+    assert time.process_time() - started < 60
 
 
 def test_variables_that_hold_each_other() -> None:
@@ -117,13 +117,13 @@ def test_variables_that_hold_each_other() -> None:
 
 
 def test_small_bundle_loads_fast(corpus: Path) -> None:
-    """guardrails-test loads in under 50 ms, once the modules are there."""
+    """guardrails-test loads in under 50 ms of CPU, once the modules are there."""
     load_bundle(corpus / "guardrails-test")
     best = min(_seconds(corpus / "guardrails-test") for _ in range(5))
     assert best < 0.05
 
 
 def _seconds(root: Path) -> float:
-    started = time.perf_counter()
+    started = time.process_time()
     load_bundle(root)
-    return time.perf_counter() - started
+    return time.process_time() - started

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import arena.cli
 from engine.bundle.starter import starter_files
 from engine.items import Item, ItemResult, Verdict
 from foundation.clock import SystemClock
-from tests.e2e.installation import ARENA, clean_environment
+from tests.e2e.installation import ARENA, clean_environment, until
 from tests.outside.reaching import call, write_bundle
 
 DEADLINE_S = 30.0
@@ -137,14 +136,10 @@ def test_no_process_of_a_tool_stays(tmp_path: Path) -> None:
     words = [*ARENA, "eval", str(tmp_path), "--allow-code-unconfined"]
     with subprocess.Popen(words, env=clean_environment(tmp_path), stdout=subprocess.PIPE, text=True) as process:
         try:
-            until = time.monotonic() + DEADLINE_S
-            while not is_running(seconds):
-                assert process.poll() is None
-                assert time.monotonic() < until
-                time.sleep(0.05)
+            until(lambda: is_running(seconds) or process.poll() is not None, "the tool to run")
             process.send_signal(signal.SIGTERM)
             said, _ = process.communicate(timeout=DEADLINE_S)
         finally:
             process.kill()
     assert (process.returncode, said.splitlines()[-1]) == (130, "stopped: 0 of 1 item had ended  0 passed")
-    assert not is_running(seconds)
+    until(lambda: not is_running(seconds), "the tool to be gone")

@@ -131,11 +131,11 @@ async def test_renewal_extends_own_leases_and_names_lost_ones(queue: WorkQueue, 
 async def test_a_renewed_lease_is_not_taken_over(queue: WorkQueue, run: RunUID) -> None:
     """A lease that is renewed in time stays with its worker while the clock passes its lease time; one that is not goes."""
     await put_items(queue, run, 2)
-    kept, left = await queue.lease(run, worker="a", limit=2, seconds=0.4)
+    kept, left = await queue.lease(run, worker="a", limit=2, seconds=1.5)
 
     async def renew_and_look() -> list[Lease]:
         assert await queue.renew(run, [kept]) == []
-        return await queue.lease(run, worker="b", limit=2, seconds=0.4)
+        return await queue.lease(run, worker="b", limit=2, seconds=1.5)
 
     assert [lease.index for lease in await eventually(renew_and_look)] == [left.index]
 

@@ -18,7 +18,7 @@ UPLOAD = "application/x-git-upload-pack-request"
 @pytest.fixture
 def limits() -> ServerLimits:
     """Small limits, so that a test meets them soon."""
-    return ServerLimits(negotiation_body_bytes=2 << 20, push_body_bytes=500_000, idle_s=0.3, grace_s=1.0)
+    return ServerLimits(negotiation_body_bytes=2 << 20, push_body_bytes=500_000, idle_s=1.5, grace_s=1.0)
 
 
 async def ask(server: GitServer, method: str, path: str, headers: str = "", body: bytes = b"") -> tuple[int, str]:

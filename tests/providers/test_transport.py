@@ -154,7 +154,7 @@ async def test_an_answer_has_its_time(server: VendorServer, pool: Pool, steps: l
 async def test_a_stream_lives_by_its_events(server: VendorServer, pool: Pool) -> None:
     """Bytes that are no event, such as comments, do not keep a stream alive; events do."""
     server.then(stream_head(), *[part for _ in range(60) for part in (chunk(b": ping\n\n"), Pause(0.05))])
-    async with await pool.open(URL(server.url), {}, b"", Timeouts(0.5, 1.0)) as stream:
+    async with await pool.open(URL(server.url), {}, b"", Timeouts(20.0, 1.0)) as stream:
         began = time.monotonic()
         for _ in range(8):
             await stream.read()
