@@ -44,7 +44,7 @@ def at_most(patience: timedelta | None) -> Iterator[None]:
     """Let the block take so long, which may wait for a socket; None: as long as it takes. Only in the main thread, and not within itself.
 
     Raises:
-        PatienceOver: the time is over.
+        PatienceOver: the time is over. What the block waited for may have come at that moment.
     """
     if patience is None:
         yield
@@ -54,9 +54,11 @@ def at_most(patience: timedelta | None) -> Iterator[None]:
         raise PatienceOver
 
     before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, patience.total_seconds())
     try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, patience.total_seconds())
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    finally:  # also when it rings in the lines above
         signal.signal(signal.SIGALRM, before)

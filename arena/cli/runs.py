@@ -121,17 +121,24 @@ def wait_for(client: Client, content: Path, started: dict[str, Any], patience: t
                 line.show(ended)
                 if finished(ended):
                     break
-    except (KeyboardInterrupt, PatienceOver) as end:
-        line.clear()
-        name, where = started["metadata"]["name"], of_namespace(started["metadata"]["namespace"])
-        sys.stderr.write(f"  the run goes on: arena get arun {name} --watch{where}\n  to stop it: arena cancel {name}{where}\n")
-        if isinstance(end, KeyboardInterrupt):
-            raise
-        return EXIT_TIMED_OUT
+    except KeyboardInterrupt:
+        _leave(line, started)
+        raise
+    except PatienceOver:
+        if not finished(ended):
+            _leave(line, started)
+            return EXIT_TIMED_OUT
     line.clear()
     directory = ContentVolume(content).run(ended["metadata"]["namespace"], ended["metadata"]["name"])
     sys.stdout.write("".join(f"{text}\n" for text in verdict_lines(ended, directory)))
     return exit_code(ended)
+
+
+def _leave(line: ProgressLine, run: dict[str, Any]) -> None:
+    """Say how to look at a run that is waited for no longer, and how to stop it."""
+    line.clear()
+    name, where = run["metadata"]["name"], of_namespace(run["metadata"]["namespace"])
+    sys.stderr.write(f"  the run goes on: arena get arun {name} --watch{where}\n  to stop it: arena cancel {name}{where}\n")
 
 
 def cancel(

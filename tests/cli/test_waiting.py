@@ -1,16 +1,20 @@
 """`arena run --wait`: how long it waits, and what it says of a waiting that may have no end."""
 
+import contextlib
 import io
 import signal
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import arena.cli
+from arena.cli.client import Client
 from arena.cli.following import PatienceOver, at_most
 from arena.cli.progress import ProgressLine
-from reconcile.cluster.port import KINDS
+from arena.cli.runs import wait_for
+from reconcile.cluster.port import KINDS, ResourceKind
 from tests.e2e.bundles import bundle
 from tests.e2e.installation import Namespace, ready, until
 
@@ -62,6 +66,43 @@ def test_patience_ends() -> None:
         signal.pause()
     assert signal.getsignal(signal.SIGALRM) is before
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_an_alarm_leaves_nothing_whenever_it_rings() -> None:
+    """Before the block begins, and when it has just ended, the process has its own handler again too."""
+    before = signal.getsignal(signal.SIGALRM)
+    for _ in range(300):
+        with contextlib.suppress(PatienceOver), at_most(timedelta(microseconds=1)):
+            pass
+        assert signal.getsignal(signal.SIGALRM) is before
+
+
+class Ringing(io.StringIO):
+    """A stream on which the alarm rings while something is written."""
+
+    def write(self, text: str) -> int:
+        """Ring."""
+        written = super().write(text)
+        signal.raise_signal(signal.SIGALRM)
+        return written
+
+
+class Ended(Client):
+    """A server whose run has ended."""
+
+    def get(self, kind: ResourceKind, namespace: str, name: str) -> dict[str, Any]:
+        """Return it."""
+        del kind
+        summary = {"verdict": "pass", "passRate": "100.0", "totalItems": "1", "passedItems": "1"}
+        status = {"phase": "Succeeded", "source": {"commit": "4f1c9e2a7b10"}, "plan": {"items": 1}, "result": {"summary": summary}}
+        return {"metadata": {"name": name, "namespace": namespace}, "spec": {}, "status": status}
+
+
+def test_a_run_that_ends_as_the_patience_does_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its verdict is the exit status, not that nobody waited for it."""
+    monkeypatch.setattr("sys.stderr", stream := Ringing())
+    assert wait_for(Ended("http://127.0.0.1:1", "t"), tmp_path, waiting("ProjectNotReady"), timedelta(hours=1)) == 0
+    assert stream.getvalue() == "nightly-x · commit 4f1c9e2a7b10 · 1 item · 1 worker\n"
 
 
 @pytest.mark.parametrize(
