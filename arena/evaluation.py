@@ -78,6 +78,8 @@ class Evaluation:
         self._request = request
         self._clock = SystemClock()
         self._runner: ItemRunner | None = None
+        self._begun: set[str] = set()
+        self._delayed: dict[str, tuple[str, str]] = {}  # by item: its provider, and why it waits to be run again
         self.bundle, self.plan = planned(request)
         self.warnings = (*self.bundle.warnings, *self.plan.warnings)
         self.results = CollectedResults(RunIdentity(repository=str(request.root)), self.plan)
@@ -89,8 +91,8 @@ class Evaluation:
 
     @property
     def troubles(self) -> Mapping[str, str]:
-        """Return why requests to models wait to be made again, by provider; nothing before the run."""
-        return {} if self._runner is None else self._runner.troubles
+        """Return why requests to models, or whole items, wait to be made again, by provider; nothing before the run."""
+        return dict(self._delayed.values()) | dict({} if self._runner is None else self._runner.troubles)
 
     async def run(self) -> None:
         """Run every item, `concurrency` at a time; memory does not grow with their number. Cancelled, it keeps the results there are, and skips the rest."""
@@ -105,14 +107,16 @@ class Evaluation:
                 for _ in range(min(self._request.concurrency, len(self.plan.items))):
                     group.create_task(self._work(runner, items))
         except asyncio.CancelledError:
-            self.results.stop("cancelled", self._clock.now())
+            self.results.stop("cancelled", self._clock.now(), self._begun)
             raise
         finally:
             await runner.close()
 
     async def _work(self, runner: ItemRunner, items: Iterator[Item]) -> None:
         for item in items:
+            self._begun.add(item.id)
             self.results.add(await self._attempt(runner, item))
+            self._begun.remove(item.id)
 
     async def _attempt(self, runner: ItemRunner, item: Item) -> ItemResult:
         """Run an item as a worker would: within the plan's time, and again while another attempt may end better."""
@@ -122,8 +126,17 @@ class Evaluation:
             if not result.retryable or attempt == plan.max_attempts:
                 break
             wish, chance = result.retry_after_s, random.random()  # noqa: S311 - spreads load, guards nothing
-            await self._clock.sleep(retry_delay_s(attempt=attempt, backoff_s=plan.retry_backoff_s, retry_after_s=wish, chance=chance))
+            await self._delay(result, retry_delay_s(attempt=attempt, backoff_s=plan.retry_backoff_s, retry_after_s=wish, chance=chance))
         return result
+
+    async def _delay(self, result: ItemResult, seconds: float) -> None:
+        """Wait before the next attempt, and meanwhile say why: a provider's wish may be an hour."""
+        item, why = result.item, result.error.message if result.error else ""
+        self._delayed[item.id] = item.provider, f"{why} (its item waits {seconds:.0f} s)"
+        try:
+            await self._clock.sleep(seconds)
+        finally:
+            del self._delayed[item.id]
 
     def __enter__(self) -> Self:
         return self

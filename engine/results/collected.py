@@ -3,7 +3,8 @@
 Lines go to an anonymous temporary file, so memory does not grow with the items.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -43,15 +44,17 @@ class CollectedResults:
         self._keep(record, line)
         return record
 
-    def stop(self, stopped: str, at: datetime) -> None:
+    def stop(self, stopped: str, at: datetime, begun: Collection[str] = ()) -> None:
         """Count every item that has no result yet as skipped. `stopped` says why, as in `engine.results.verdicts.verdict_of`, and is the summary's from now on.
+
+        What the items of `begun` (ids) spent until then is not known, so costs are partial where they count.
 
         Raises:
             OSError: the temporary directory is full.
         """
         self._stopped = stopped
         for index, item in enumerate(self._plan.items):
-            record = bare_record(index, item.id, Verdict.SKIPPED, at=at)
+            record = replace(bare_record(index, item.id, Verdict.SKIPPED, at=at), cost_is_partial=item.id in begun)
             self._keep(record, line_without_transcript(record, item, self._identity.run))
 
     def _keep(self, record: Record, line: bytes) -> None:

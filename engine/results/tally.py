@@ -77,6 +77,7 @@ class Tally:
     def add(self, record: Record) -> None:
         """Count one record."""
         self.verdicts[record.verdict] += 1
+        self.cost_is_partial |= record.cost_is_partial
         if record.verdict is Verdict.SKIPPED:
             return
         self.reused += record.reused
@@ -84,7 +85,6 @@ class Tally:
         if record.cost_usd is not None:
             self.cost.add(record.cost_usd)
             self.priced += 1
-        self.cost_is_partial |= record.cost_is_partial
         if record.provider_latency_ms > 0 or record.verdict is not Verdict.ERROR:
             self.latency.add(record.provider_latency_ms)
         self.duration.add(record.duration_ms)

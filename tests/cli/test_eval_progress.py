@@ -2,14 +2,18 @@
 
 import asyncio
 import io
+import re
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from arena.cli.eval_progress import Outages, progress_line, run_with_progress
 from arena.evaluation import Evaluation, EvaluationRequest
 from engine.bundle.starter import starter_files
+from engine.items import Item, ItemError, ItemResult, Verdict
 from engine.results.verdicts import Counts
+from foundation.clock import SystemClock
 
 
 class Terminal(io.StringIO):
@@ -68,6 +72,35 @@ def test_the_line_says_why_it_takes_so_long() -> None:
 def told(outages: Outages, seconds: range, *troubles: str) -> list[tuple[int, str]]:
     """Return what is said while these providers answer nothing, and when."""
     return [(now, line.partition(":")[0]) for now in seconds for line in outages.lines(now, dict.fromkeys(troubles, "the provider answered 500"))]
+
+
+class LongWish:
+    """A runner whose every item may be tried again after an hour."""
+
+    troubles: ClassVar[dict[str, str]] = {}
+
+    async def run(self, item: Item, *, attempt: int = 1) -> ItemResult:
+        """Be refused."""
+        now, error = SystemClock().now(), ItemError("provider.rate_limit", "the provider answered 429: later")
+        return ItemResult(item, Verdict.ERROR, now, now, attempt=attempt, error=error, retryable=True, retry_after_s=3600.0)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+async def test_an_item_that_waits_to_be_tried_again_is_a_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wish that is longer than a request's patience keeps an evaluation up too: who looks hears of it while it lasts, and no longer."""
+    monkeypatch.setattr("arena.evaluation.ItemRunner", lambda *_: LongWish())
+    with evaluation(tmp_path) as running:
+        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+            work = group.create_task(running.run())
+            while len(running.troubles) < 2:  # noqa: ASYNC110 - both tasks of this loop get there by themselves
+                await asyncio.sleep(0)
+            said = dict(running.troubles)
+            work.cancel()
+        assert running.troubles == {}
+    assert sorted(said) == ["brisk", "steady"]
+    assert re.fullmatch(r"the provider answered 429: later \(its item waits [34]\d{3} s\)", said["brisk"])
 
 
 def test_an_outage_is_told_after_a_while() -> None:

@@ -72,17 +72,26 @@ def test_what_has_ended_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert stopped(tmp_path, monkeypatch, number=number) == 130
     said = capsys.readouterr().out.splitlines()
     assert said[0].startswith("SCENARIO")
-    assert said[-1] == "stopped: 2 of 6 items had ended  2 passed  $0.5000"
+    assert said[-1] == "stopped: 2 of 6 items had ended  2 passed  at least $0.5000"
 
 
 def test_what_has_ended_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`--out` has all files of a whole evaluation; what has not ended is skipped, in no rate, and the summary says why."""
     assert stopped(tmp_path, monkeypatch, "--out", str(tmp_path / "out")) == 130
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
-    verdicts = [json.loads(line)["verdict"] for line in (tmp_path / "out" / "results.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (tmp_path / "out" / "results.jsonl").read_text().splitlines()]
     assert (summary["verdict"], summary["stopped"], summary["drainedItems"], summary["costUsd"]) == ("cancelled", "cancelled", 4, 0.5)
-    assert verdicts == ["pass", "pass", *["skipped"] * 4]
+    assert [line["verdict"] for line in lines] == ["pass", "pass", *["skipped"] * 4]
     assert {file.name for file in (tmp_path / "out").iterdir()} == {"results.jsonl", "summary.json", "junit.xml", "report.md"}
+
+
+def test_what_was_under_way_makes_the_cost_partial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that was cut off may be charged for; an item that was never begun costs nothing."""
+    assert stopped(tmp_path, monkeypatch, "--out", str(tmp_path / "out")) == 130
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    lines = [json.loads(line) for line in (tmp_path / "out" / "results.jsonl").read_text().splitlines()]
+    assert summary["costIsPartial"] is True
+    assert ["costIsPartial" in line for line in lines] == [False, False, True, False, False, False]
 
 
 def test_json_gives_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,7 +99,7 @@ def test_json_gives_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     assert stopped(tmp_path, monkeypatch, "-o", "json") == 130
     said = capsys.readouterr()
     assert json.loads(said.out)["summary"]["verdict"] == "cancelled"
-    assert said.err == "stopped: 2 of 6 items had ended  2 passed  $0.5000\n"
+    assert said.err == "stopped: 2 of 6 items had ended  2 passed  at least $0.5000\n"
 
 
 STUBBORN = """

@@ -17,6 +17,7 @@ from engine.results.reader import read_items
 from engine.results.recovery import result_from_json
 from engine.results.summary import RunIdentity
 from engine.results.tables import item_table
+from engine.results.tally import Tally
 from tests.results.conftest import AT, FakePlan, PlanOf, ResultOf
 
 ATTEMPT = {"kind": "rate_limit", "message": "busy", "latencyMs": 1.0, "waitedMs": 500.0}
@@ -50,6 +51,16 @@ def test_reports_say_what_is_known(plan_of: PlanOf, result_of: ResultOf, tmp_pat
     assert f"| {text} |" in files["report"]
     assert files["page"].count(f">{text.replace('<', '&lt;')}<") == 3  # the run, its provider, the item
     assert ('name="cost-is-partial"' in files["junit"]) is partial
+
+
+def test_an_item_that_was_cut_off_makes_the_sums_partial(plan_of: PlanOf, result_of: ResultOf) -> None:
+    """It is in no rate, but what its lost worker spent on it is missing in the sum."""
+    plan = plan_of(scenarios="ab")
+    tally = Tally()
+    tally.add(record_of(result_of(plan.items[0]), line=None))
+    assert not tally.cost_is_partial
+    tally.add(bare_record(1, plan.items[1].id, Verdict.SKIPPED, at=AT, crashes=1))
+    assert (tally.cost_is_partial, tally.counts.executed) == (True, 1)
 
 
 def test_one_partial_cost_makes_the_sums_partial(plan_of: PlanOf, result_of: ResultOf) -> None:
