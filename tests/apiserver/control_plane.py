@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import time
@@ -23,6 +22,8 @@ import trustme
 import yaml
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+from tests.ports import free_ports
 
 ADMIN_TOKEN = "admin-token"
 OTHER_TOKEN = "other-token"
@@ -240,18 +241,6 @@ def started(programs: Path, folder: Path, extras: Extras = NO_EXTRAS) -> Control
         else:
             return plane
     raise AssertionError("unreachable")
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports that nobody uses at the moment, all different."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
 
 
 def _path_of(obj: Mapping[str, Any]) -> str:

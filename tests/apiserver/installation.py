@@ -21,10 +21,11 @@ from gitops.content import ContentVolume, ProjectKey
 from reconcile.arena_run import finished
 from reconcile.cluster.port import ARENA_JOB, ARENA_PROJECT, ARENA_RUN, LEASE, NAMESPACE
 from reconcile.kinds.names import WORKSPACE_LABEL
-from tests.apiserver.control_plane import ADMIN_TOKEN, ControlPlane, free_ports
+from tests.apiserver.control_plane import ADMIN_TOKEN, ControlPlane
 from tests.apiserver.node import Node
 from tests.apiserver.objects import Object, Objects
 from tests.e2e.installation import ARENA, Checkout, Git, clean_environment, until
+from tests.ports import free_ports
 
 SYSTEM = "arena"
 """The namespace that the controllers are in, and their Lease."""

@@ -22,11 +22,12 @@ from urllib.parse import urlsplit
 from reconcile.cluster.kube import KubeCluster
 from reconcile.cluster.port import CONFIG_MAP, POD, SECRET, Object
 from reconcile.errors import AlreadyExists, Gone, NotFound, StoreUnavailable
-from tests.apiserver.control_plane import ControlPlane, free_ports
+from tests.apiserver.control_plane import ControlPlane
 from tests.apiserver.kubelet_container import Folders, NotStartable, Process, Runtime, decoded, in_folders, process_of, volumes_of
 from tests.apiserver.kubelet_probe import answers
 from tests.apiserver.kubelet_status import Seen, mount_event, now, pod_status, waiting_status
 from tests.apiserver.services import Services
+from tests.ports import free_ports
 
 T = TypeVar("T")
 

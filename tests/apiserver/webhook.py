@@ -22,8 +22,9 @@ from hooks.admission_registration import Registration, webhook_configuration
 from hooks.admission_server import AdmissionServer
 from hooks.certificate_sources import MountedCertificates, SecretCertificates
 from reconcile.cluster.port import ObjectKey
-from tests.apiserver.control_plane import ControlPlane, free_ports
+from tests.apiserver.control_plane import ControlPlane
 from tests.apiserver.server_fixture import connected
+from tests.ports import free_ports
 
 NAME = "arena"
 SECRET = ObjectKey("default", "arena-webhook")

@@ -29,10 +29,11 @@ from foundation.clock import SystemClock
 from reconcile.cluster.kube_access import by_kubeconfig
 from reconcile.cluster.kube_reviews import KubeReviews
 from reconcile.cluster.port import ARENA_PROJECT
-from tests.apiserver.control_plane import ADMIN_TOKEN, OTHER_TOKEN, ControlPlane, free_ports, kubeconfig
+from tests.apiserver.control_plane import ADMIN_TOKEN, OTHER_TOKEN, ControlPlane, kubeconfig
 from tests.apiserver.server_fixture import REAL, clear, connected
 from tests.authorization.adapters import GIT, HOME, ROLES, add_account, arrived, on_server, reviewing, token_of
 from tests.authorization.git_service import PROJECT, GitService, git_service
+from tests.ports import free_ports
 
 pytestmark = REAL
 FETCH, PUSH = fetch(HOME, PROJECT), push(HOME, PROJECT)

@@ -11,10 +11,11 @@ from redis import Redis
 from redis.backoff import ConstantBackoff
 from redis.retry import Retry
 
-from tests.apiserver.control_plane import ADMIN_TOKEN, ControlPlane, free_ports, kubeconfig
+from tests.apiserver.control_plane import ADMIN_TOKEN, ControlPlane, kubeconfig
 from tests.apiserver.installation import START_S, Installation, Replica, installed
 from tests.apiserver.wire import Wire
 from tests.e2e.installation import until
+from tests.ports import free_ports
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.timeout(300, func_only=True)]
 

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import trustme
 
+from tests.ports import free_ports
+
 NAMES = ("localhost", "127.0.0.1", "::1", "git.example.test", "*.git.example.test")
 STATUSES = (401, 403, 404, 429, 500, 502, 503)
 RETRY_AFTER_S = 120
@@ -143,7 +145,7 @@ class HttpsHost:
         self.folder = folder
         self._slow_bytes_s = slow_bytes_s
         self.authority = trustme.CA()
-        self.port = free_port()
+        (self.port,) = free_ports(1)
         self._processes: list[subprocess.Popen[bytes]] = []
 
     @property
@@ -249,13 +251,6 @@ def https_host(folder: Path, slow_bytes_s: int = SLOW_BYTES_S) -> Iterator[Https
         yield host
     finally:
         host.stop()
-
-
-def free_port() -> int:
-    """Return a port of loopback that nobody listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def _path() -> str:

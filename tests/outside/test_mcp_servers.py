@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -23,6 +22,7 @@ from engine.tools.web import Web
 from foundation.addresses import AddressPolicy
 from tests.agents.asking import Nowhere
 from tests.outside.reaching import CONFINED, LOOPBACK, Hold, WriteProgram, call, parts_of, results_of, run_first, write_bundle
+from tests.ports import free_ports
 
 PEER = Path(__file__).with_name("mcp_peer.py")
 DEADLINE_S = 60
@@ -149,8 +149,7 @@ async def test_a_server_that_nobody_may_call_is_not_started(hold: Hold) -> None:
 @contextlib.asynccontextmanager
 async def listening(transport: str) -> AsyncIterator[str]:
     """Run a server of the package over HTTP; yields its address."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     process = await asyncio.create_subprocess_exec(sys.executable, str(PEER), transport, str(port), stderr=subprocess.DEVNULL)
     try:
         async with asyncio.timeout(DEADLINE_S):

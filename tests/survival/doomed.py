@@ -7,7 +7,6 @@ import contextlib
 import http.client
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping
@@ -20,6 +19,7 @@ from foundation.crash import MET_SUFFIX
 from reconcile.cluster.port import ResourceKind
 from tests.e2e.installation import Server, descendants, files_below
 from tests.e2e.nursery import Nursery
+from tests.ports import free_ports
 
 DEADLINE_S = 60.0
 STEP_S = 0.02
@@ -34,7 +34,7 @@ class Doomed:
         self.home.mkdir(parents=True)
         self._order = folder / "order"
         self._state = folder / "state"
-        self._port = _free_port()
+        (self._port,) = free_ports(1)
         self._environment = {"ARENA_CRASH_AT": f"@{self._order}", **environment}
         self._nursery = Nursery()
         self.server = self._start()
@@ -127,8 +127,3 @@ class Doomed:
             found += [f"half a snapshot: {path.name}" for path in versions.glob(".tmp-*")]
             found += [f"a bad snapshot: {path.name}" for path in versions.glob(".quarantine*")]
         return found
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
