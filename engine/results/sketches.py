@@ -14,6 +14,8 @@ _LOG_GAMMA = math.log(_GAMMA)
 _MIDDLE = 2 / (_GAMMA + 1)
 _SMALLEST = 1e-9
 _SCALE_BITS = 1074
+_RANK_DIGITS = 9
+"""A rank is rounded to so many, since 0.07 * 100 is a little more than 7."""
 
 
 def bucket_of(value: float) -> int:
@@ -95,10 +97,13 @@ class Sketch:
         return self.total.value / self.count if self.count else None
 
     def quantile(self, share: float) -> float | None:
-        """Return the value at rank `floor(share * (count - 1))` of the sorted values, None without values. `share` is 0 to 1."""
+        """Return the least value that `share` (0 to 1) of all values do not exceed (the nearest rank), None without values.
+
+        So the 99th percentile of a few values is the greatest of them, and never one that a third of them exceed.
+        """
         if not self.count:
             return None
-        rank = math.floor(share * (self.count - 1))
+        rank = max(1, math.ceil(round(share * self.count, _RANK_DIGITS))) - 1
         seen = self.zeros
         if rank < seen:
             return 0.0

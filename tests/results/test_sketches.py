@@ -2,6 +2,7 @@
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,10 +27,29 @@ def answers(sketch: Sketch) -> list[float | None]:
 @given(values=LATENCIES, share=st.floats(0, 1))
 def test_a_quantile_is_within_one_percent(values: list[float], share: float) -> None:
     """A quantile differs from the value at its rank by at most one percent of it."""
-    exact = sorted(values)[math.floor(share * (len(values) - 1))]
+    exact = sorted(values)[max(1, math.ceil(round(share * len(values), 9))) - 1]
     answer = sketch_of(values).quantile(share)
     assert answer is not None
     assert abs(answer - exact) <= RELATIVE_ERROR * exact * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("count", "share", "rank"),
+    [
+        pytest.param(1, 0.5, 1, id="of one"),
+        pytest.param(3, 0.5, 2, id="the median of three"),
+        pytest.param(4, 0.5, 2, id="the median of four"),
+        pytest.param(3, 0.99, 3, id="p99 of three is the greatest"),
+        pytest.param(10, 0.9, 9, id="p90 of ten"),
+        pytest.param(10, 0.95, 10, id="p95 of ten"),
+        pytest.param(100, 0.99, 99, id="p99 of a hundred"),
+        pytest.param(100, 0.07, 7, id="a share that no float is"),
+        pytest.param(5, 0.0, 1, id="the least"),
+    ],
+)
+def test_a_quantile_is_the_nearest_rank(count: int, share: float, rank: int) -> None:
+    """At least `share` of the values are no greater: a percentile that most of few values exceed would say less than their mean."""
+    assert sketch_of([float(value) for value in range(1, count + 1)]).quantile(share) == pytest.approx(rank, rel=RELATIVE_ERROR)
 
 
 @given(first=LATENCIES, second=LATENCIES, third=LATENCIES)
