@@ -15,6 +15,7 @@ EXIT_TIMED_OUT = 124
 
 _BY_VERDICT = {"pass": EXIT_PASS, "fail": EXIT_FAIL, "error": EXIT_ERROR, "cancelled": EXIT_ERROR}
 _NEVER_REFUSALS = {"Cancelled", "DeadlineExceeded", "WorkersFailed", "QueueLost"}
+_REFUSALS_OF_WORKERS = {"CredentialMissing", "NotSupported"}
 _SHOWN_FAILURES = 5
 _LITTLE_USD = 1e-9
 """What a total cost stands for whose four digits are zeros: it is only set above zero."""
@@ -22,10 +23,12 @@ _LITTLE_USD = 1e-9
 
 def exit_code(run: dict[str, Any]) -> int:
     """Return 0 pass, 1 fail, 2 refused before the first item, 3 error or cancelled."""
-    verdict = at_path(run, ".status.result.summary.verdict")
-    if verdict is not None:
-        return _BY_VERDICT[str(verdict)]
-    return EXIT_ERROR if _ready(run, "reason") in _NEVER_REFUSALS else EXIT_REFUSED
+    summary, reason = at_path(run, ".status.result.summary"), _ready(run, "reason")
+    if summary is None:
+        return EXIT_ERROR if reason in _NEVER_REFUSALS else EXIT_REFUSED
+    if reason in _REFUSALS_OF_WORKERS and summary["totalItems"] == "0":
+        return EXIT_REFUSED
+    return _BY_VERDICT[summary["verdict"]]
 
 
 def verdict_lines(run: dict[str, Any], directory: Path) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from arena.cli.outcome import verdict_lines
+from arena.cli.outcome import exit_code, verdict_lines
 from arena.cli.showing import show_run
 from arena.evaluation import Evaluation, EvaluationRequest
 from engine.bundle.starter import starter_files
@@ -53,3 +53,19 @@ def test_a_run_without_items_has_no_rate(tmp_path: Path) -> None:
     status = {"phase": "Failed", "source": {"commit": COMMIT}, "result": {"summary": summary}}
     first = next(verdict_lines({"metadata": {"name": "nightly-x", "namespace": "default"}, "status": status}, tmp_path))
     assert first == f"error  nightly-x  commit {COMMIT[:12]}  no item was run"
+
+
+@pytest.mark.parametrize(
+    ("reason", "executed", "code"),
+    [
+        pytest.param("CredentialMissing", "0", 2, id="a worker has no key"),
+        pytest.param("NotSupported", "0", 2, id="a worker cannot do it"),
+        pytest.param("CredentialMissing", "3", 3, id="items ran already"),
+        pytest.param("WorkersFailed", "0", 3, id="no worker lived"),
+    ],
+)
+def test_what_was_refused_before_the_first_item_exits_2(reason: str, executed: str, code: int) -> None:
+    """A refusal is one wherever it was found: in planning, or by the first worker."""
+    summary = {"verdict": "error", "passRate": "0.0", "passedItems": "0", "totalItems": executed}
+    conditions = [{"type": "Ready", "status": "False", "reason": reason}]
+    assert exit_code({"status": {"phase": "Failed", "conditions": conditions, "result": {"summary": summary}}}) == code
