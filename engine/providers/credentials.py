@@ -190,7 +190,7 @@ def _problem(spec: Spec, environment: Mapping[str, str]) -> tuple[str, str] | No
         return f"variable {unset[0]} is not set", ""
     if not names or any(environment.get(name, "").strip() for name in names):
         return None
-    hint = f"set {names[0]} for `arena eval`; workers get it by `arena up --worker-env {names[0]}`, on a cluster by the job's podOverrides.extraEnv"
+    hint = f"set {names[0]} for `arena eval`; workers get it by the job's workers.podOverrides.extraEnv, or `arena up --worker-env {names[0]}`"
     return f"variable {' or '.join(names)} is not set", hint
 
 

@@ -35,7 +35,7 @@ class Environment:
             hint = (
                 ""
                 if own
-                else f"set {name} for `arena eval`; workers get it by `arena up --worker-env {name}`, on a cluster by the job's podOverrides.extraEnv"
+                else f"set {name} for `arena eval`; workers get it by the job's workers.podOverrides.extraEnv, or `arena up --worker-env {name}`"
             )
             raise VariableRefused(f"variable {name} of {purpose} {cause}", hint=hint)
         return value
