@@ -17,7 +17,7 @@ from tests.e2e.bundles import bundle
 from tests.e2e.installation import ARENA, Namespace, Server, clean_environment, descendants, lines_written, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
-ITEMS = 56
+ITEMS, LATENCY_MS = 56, 600  # four seconds of two workers, in which each test does what it does
 LEASE = {"ARENA_LEASE_SECONDS": "2"}
 """What a dead worker had begun is due again after so long."""
 
@@ -32,11 +32,11 @@ def folders(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
         os.kill(pid, signal.SIGKILL)
 
 
-def begin(server: Server, folder: Path, *, latency_ms: int = 250, concurrency: int = 4) -> tuple[Namespace, Path]:
+def begin(server: Server, folder: Path, *, concurrency: int = 4) -> tuple[Namespace, Path]:
     """Push a slow bundle and return, with the directory of the results, when its run has counted an item and has more to do."""
     namespace = Namespace(server, "default", folder)
     checkout = namespace.project()
-    checkout.commit(bundle(trials=ITEMS, latency_ms=latency_ms))
+    checkout.commit(bundle(trials=ITEMS, latency_ms=LATENCY_MS))
     namespace.job(spec={"workers": {"replicas": 2, "concurrency": concurrency}})
     assert checkout.push().code == 0
     output = namespace.output(until(namespace.runs, "the run to start")[0])
@@ -106,7 +106,7 @@ def test_clean_stop_in_the_middle_of_a_run(folders: tuple[Path, Path], number: s
     """A stop ends workers and queue server within seconds without a word, though a watch is open; the next start ends the run."""
     state, home = folders
     first = Server(state, home, environment=LEASE)
-    namespace, output = begin(first, home / "ada", latency_ms=400)
+    namespace, output = begin(first, home / "ada")
     watch = namespace.client.watch(ARENA_RUN, "default", namespace.runs()[0]["metadata"]["resourceVersion"])
     next(watch)
     begun = time.monotonic()
@@ -142,7 +142,7 @@ def test_killed_worker_is_replaced(folders: tuple[Path, Path]) -> None:
     state, home = folders
     server = Server(state, home, environment=LEASE)
     try:
-        namespace, _ = begin(server, home / "ada", latency_ms=100)
+        namespace, _ = begin(server, home / "ada")
         victims = until(lambda: workers_of(state), "workers")
         os.kill(victims[0], signal.SIGKILL)
         assert_whole(namespace)

@@ -136,10 +136,11 @@ def test_job_applied_before_the_first_push_waits_then_runs(namespace: Namespace)
     waiting = until(lambda: next((run for run in namespace.runs() if "RepositoryEmpty" in ready(run)[1]), None), "the run to wait")
     assert (waiting["status"]["phase"], ready(waiting)[0]) == ("Pending", "ProjectNotReady")
     commit = checkout.commit(bundle())
-    begun = time.monotonic()
     assert checkout.push().code == 0
-    run = namespace.ended_run()
+    begun = time.monotonic()
+    until(lambda: "source" in namespace.runs()[0]["status"], "the run to be pinned")
     assert time.monotonic() - begun < 25, "the push wakes the run; nobody waits for the 30 s interval"
+    run = namespace.ended_run()
     assert run["metadata"]["name"] == waiting["metadata"]["name"]
     assert (run["status"]["phase"], run["status"]["source"]["commit"]) == ("Succeeded", commit)
 

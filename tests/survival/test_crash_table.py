@@ -48,7 +48,7 @@ def test_a_death_here_loses_and_doubles_nothing(rows: Sequence[Row], doomed: Doo
     assert doomed.deaths == [row.point for row in rows], "the scenario did not come to each crash point"
     assert outcome.facts == undisturbed[rows[0].scenario].facts
     assert any(row.again for row in rows) or outcome.again <= 0, f"{outcome.again} items ran again, although no worker died with them"
-    doomed.until(lambda: not doomed.unsound(scene.namespace), f"nothing half done to be left: {doomed.unsound(scene.namespace)}", deadline_s=10)
+    doomed.until(lambda: not doomed.unsound(scene.namespace), f"nothing half done to be left: {doomed.unsound(scene.namespace)}")
 
 
 def points_in_code() -> dict[str, str]:
