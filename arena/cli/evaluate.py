@@ -79,8 +79,7 @@ def evaluate(  # noqa: PLR0913 - one parameter an option
     ] = EvalFormat.TABLE,
 ) -> int:
     """Run a bundle from disk; exit 0 pass, 1 fail, 2 bundle or usage, 3 error, 130 stopped: ctrl-c and SIGTERM keep the results of what has ended."""
-    from arena.cli.eval_table import ended, write_table  # noqa: PLC0415 - the engine, only when it is needed
-    from arena.evaluation import Evaluation  # noqa: PLC0415 - same
+    from arena.evaluation import Evaluation  # noqa: PLC0415 - the engine, only when it is needed
 
     chosen = Selection(
         path=path,
@@ -96,19 +95,32 @@ def evaluate(  # noqa: PLR0913 - one parameter an option
     with Evaluation(chosen.request(permissions, media_cache or settings.media_folder())) as evaluation:
         for warning in evaluation.warnings:
             print_warning(warning)
-        _run(evaluation)
         if out is not None:
-            evaluation.results.write_files(out)
-        if output is EvalFormat.JSON:
-            evaluation.results.write_document(sys.stdout.buffer)
-            sys.stdout.buffer.flush()
-            if evaluation.results.summary().stopped:
-                sys.stderr.write(f"{ended(evaluation, sys.stderr)}\n")
-        else:
-            if output is EvalFormat.GITHUB:
-                _annotate(evaluation)
-            write_table(evaluation, sys.stdout)
+            from engine.results.files import make_writable  # noqa: PLC0415 - junit and report, only for who wants files
+
+            make_writable(out)
+        _run(evaluation)
+        try:
+            if out is not None:
+                evaluation.results.write_files(out)
+        finally:  # whoever paid for them sees them, also where they cannot be written
+            _print(evaluation, output)
         return _EXIT_CODES[evaluation.results.summary().verdict.value]
+
+
+def _print(evaluation: "Evaluation", output: EvalFormat) -> None:
+    """Write the results to stdout."""
+    from arena.cli.eval_table import ended, write_table  # noqa: PLC0415 - the engine, only when it is needed
+
+    if output is EvalFormat.JSON:
+        evaluation.results.write_document(sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+        if evaluation.results.summary().stopped:
+            sys.stderr.write(f"{ended(evaluation, sys.stderr)}\n")
+        return
+    if output is EvalFormat.GITHUB:
+        _annotate(evaluation)
+    write_table(evaluation, sys.stdout)
 
 
 def _run(evaluation: "Evaluation") -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import BinaryIO
 
 from engine.errors import OutputUnavailable
@@ -39,6 +40,20 @@ class SettledFiles:
     summary: Summary
 
 
+def make_writable(directory: Path) -> None:
+    """Make `directory` when it is missing, and see that files can be made in it: asked before work is paid for whose results go there. Idempotent.
+
+    Raises:
+        OutputUnavailable: it cannot be made or written.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise _unavailable(directory, error) from error
+
+
 def write_files(directory: Path, plan: PlanView, records: RecordSpool, line_of: LineOf, summary: Summary) -> SettledFiles:
     """Write the four files into `directory`, which is made when missing.
 
@@ -62,8 +77,12 @@ def write_files(directory: Path, plan: PlanView, records: RecordSpool, line_of: 
             crash_point("settle.written")
         crash_point("settle.renamed")
     except OSError as error:
-        raise OutputUnavailable(f"cannot write results to '{directory}': {error.strerror or error}") from error
+        raise _unavailable(directory, error) from error
     return SettledFiles(written=True, lost_transcripts=summary.lost_transcripts, summary=summary)
+
+
+def _unavailable(directory: Path, error: OSError) -> OutputUnavailable:
+    return OutputUnavailable(f"cannot write results to '{directory}': {error.strerror or error}")
 
 
 def _merge(out: BinaryIO, plan: PlanView, records: RecordSpool, line_of: LineOf, run: str) -> int:

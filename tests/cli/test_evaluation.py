@@ -101,6 +101,28 @@ def test_a_defect_is_an_error_and_no_verdict(monkeypatch: pytest.MonkeyPatch, ca
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
+def test_a_folder_that_cannot_be_written_is_refused_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is asked of a model, and paid for, whose results have nowhere to go."""
+    (tmp_path / "taken").touch()
+    monkeypatch.setattr("arena.evaluation.ItemRunner", lambda *_: 1 // 0)
+    with pytest.raises(SystemExit) as ended:
+        arena.cli.main(["eval", str(starter(tmp_path)), "--out", str(tmp_path / "taken" / "out")])
+    assert ended.value.code == 2
+    assert f"cannot write results to '{tmp_path / 'taken' / 'out'}'" in capsys.readouterr().err
+
+
+def test_results_are_printed_where_they_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A disk that is full in the end takes the files, and not what was paid for."""
+    (tmp_path / "out" / "summary.json").mkdir(parents=True)
+    with pytest.raises(SystemExit) as ended:
+        arena.cli.main(["eval", str(starter(tmp_path)), "--out", str(tmp_path / "out")])
+    said = capsys.readouterr()
+    assert (ended.value.code, said.out.splitlines()[-1][:23]) == (2, "passed  6 of 6 items  p")
+    assert "cannot write results" in said.err
+
+
 def test_a_failed_check_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The author's message says what must be; under it stands what was, since nobody else shows it to the person at the keyboard."""
     answers = starter(tmp_path) / "mock" / "brisk.yaml"
