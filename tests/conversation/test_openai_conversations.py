@@ -52,7 +52,7 @@ async def held(write: Write, vendor: VendorServer, *, streaming: bool, **provide
     turns = [{"role": "user", "content": "Where?", "assertions": [{"type": "contains", "params": {"patterns": ["Found it"]}}]}]
     tool = {"mock_result": {"found": True}}
     bundle = write(turns, {}, tools={"look": tool, "now": tool}, provider=spec, scenario={"streaming": streaming})
-    plan = make_plan(bundle, PlanRequest(), WorkerOptions(permissions=Permissions(networks=("127.0.0.0/8",)), item_timeout_s=3.0))
+    plan = make_plan(bundle, PlanRequest(), WorkerOptions(permissions=Permissions(networks=("127.0.0.0/8",))))
     runner = ItemRunner(bundle, plan, SystemClock(), Connections({"KEY": "secret-key-1"}))
     try:
         return await runner.run(plan.items[0])
@@ -78,7 +78,7 @@ async def test_tools_are_called_in_a_stream(write: Write, vendor: VendorServer) 
 
 
 BROKEN: list[Any] = [
-    pytest.param((answer({"error": {"message": "busy"}}, 503),), "provider.unavailable", True, id="503"),
+    pytest.param((answer({"error": {"message": "busy"}}, 503, {"Retry-After": "600"}),), "provider.unavailable", True, id="503"),
     pytest.param((answer({"error": {"message": "no", "code": "insufficient_quota"}}, 429),), "provider.rate_limit", False, id="quota"),
     pytest.param((answer({"error": {"message": "no such model"}}, 404),), "provider.invalid_request", False, id="404"),
     pytest.param((stream_head(), chunk(event(piece(content="Found it"))), Cut()), "provider.unavailable", True, id="cut after the words that pass"),

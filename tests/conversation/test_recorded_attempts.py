@@ -52,7 +52,7 @@ async def held(write: Write, vendor: VendorServer, *, turns: list[dict[str, Any]
     arena = {"judges": [{"name": "j", "provider": "judge"}], "provider_specs": {"judge": spec | more.pop("judge", {})}, **more.pop("arena", {})}
     turns = turns or [{"role": "user", "content": "Hi"}]
     bundle = write(turns, {}, provider=provider, arena=arena, scenario={"providers": ["m"], **more.pop("scenario", {})}, **more)
-    plan = make_plan(bundle, PlanRequest(), WorkerOptions(permissions=Permissions(networks=("127.0.0.0/8",)), item_timeout_s=4.0))
+    plan = make_plan(bundle, PlanRequest(), WorkerOptions(permissions=Permissions(networks=("127.0.0.0/8",))))
     runner = ItemRunner(bundle, plan, SystemClock(), Connections({"KEY": KEY}))
     try:
         result = await runner.run(plan.items[0])

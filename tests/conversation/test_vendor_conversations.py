@@ -32,7 +32,7 @@ async def held(write: Write, vendor: VendorServer, **provider: Any) -> ItemResul
     spec = {"base_url": f"{vendor.url}/v1", "credential": {"credential_env": "KEY"}, "additional_config": {}} | provider
     turns = [{"role": "user", "content": "Where?", "assertions": [{"type": "tools_called", "params": {"tools": ["look", "now"]}}]}]
     bundle = write(turns, {}, tools={"look": TOOL, "now": TOOL}, provider=spec, scenario={"streaming": True})
-    plan = make_plan(bundle, PlanRequest(), WorkerOptions(permissions=Permissions(networks=("127.0.0.0/8",)), item_timeout_s=3.0))
+    plan = make_plan(bundle, PlanRequest(), WorkerOptions(permissions=Permissions(networks=("127.0.0.0/8",))))
     runner = ItemRunner(bundle, plan, SystemClock(), Connections({"KEY": "secret-key-1"}))
     try:
         return await runner.run(plan.items[0])
@@ -69,7 +69,7 @@ async def test_geminis_signatures_come_back_with_its_calls(write: Write, vendor:
 
 async def test_an_outage_is_an_error_that_may_pass(write: Write, vendor: VendorServer) -> None:
     """A vendor that is overloaded for longer than an item may take gives an error, never a failure; the key is in no word of it."""
-    vendor.then(answer(NOT_ONE_MORE, 529))
+    vendor.then(answer(NOT_ONE_MORE, 529, {"Retry-After": "600"}))
     result = await held(write, vendor, type="claude", model="claude-sonnet-4-5-20250929")
     assert (result.verdict, result.checks) == (Verdict.ERROR, [])
     assert result.error is not None
