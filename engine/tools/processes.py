@@ -217,8 +217,7 @@ class Running:
         """
         writer, _ = self._streams()
         try:
-            writer.write(line + b"\n")
-            await writer.drain()
+            await _put(writer, line + b"\n")
         except OSError:
             await self._farewell()
             raise self.failed("it no longer reads its input") from None
@@ -271,9 +270,20 @@ class Running:
     @staticmethod
     async def _write(writer: asyncio.StreamWriter, data: bytes) -> None:
         with contextlib.suppress(OSError):  # one that does not read its input may still answer
-            writer.write(data)
-            await writer.drain()
+            await _put(writer, data)
             writer.close()
+
+
+async def _put(writer: asyncio.StreamWriter, data: bytes) -> None:
+    """Write to a process.
+
+    Raises:
+        OSError: it no longer reads. (uvloop has a RuntimeError of its own for a pipe that was closed before.)
+    """
+    if writer.is_closing():
+        raise BrokenPipeError
+    writer.write(data)
+    await writer.drain()
 
 
 def _bubblewrap() -> str | None:
