@@ -287,4 +287,4 @@ async def test_a_conversation_that_is_cancelled_leaves_nothing_behind() -> None:
             await task
         await until(lambda: agent.connections == 0)
         await provider.close()
-    assert asyncio.all_tasks() == {asyncio.current_task()}
+    await until(lambda: asyncio.all_tasks() == {asyncio.current_task()})

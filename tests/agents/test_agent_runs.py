@@ -21,7 +21,7 @@ from engine.plan import MockOverride, Plan, PlanRequest, make_plan
 from engine.providers.connections import NO_CONNECTIONS, Connections
 from foundation.clock import SystemClock
 from tests.agents.clients import PlainAgent, hosted, open_files, served, write_starter
-from tests.agents.scripted_agent import HANG_UP, ScriptedAgent, Step, answered, called, chunk, done, serving
+from tests.agents.scripted_agent import HANG_UP, ScriptedAgent, Step, answered, called, chunk, done, serving, until
 
 Write = Callable[..., Bundle]
 
@@ -269,8 +269,7 @@ async def test_two_hundred_conversations_at_once_are_two_hundred_sessions(write:
     assert [[m["content"] for m in result.messages] for result in results] == [["turn 1", "turn 1", "turn 2", "turn 2"]] * 200
     assert len({result.messages[1]["meta"]["agentSession"] for result in results}) == most == 200
     assert (server.sessions, plain.open) == (0, 0)
-    assert asyncio.all_tasks() == {asyncio.current_task()}
-    assert open_files() <= before
+    await until(lambda: asyncio.all_tasks() == {asyncio.current_task()} and open_files() <= before)
 
 
 async def _echo(content: str, emit: Emit) -> None:
@@ -300,4 +299,4 @@ async def test_an_item_whose_time_is_over_lets_its_agent_go(write: Write, late: 
             with pytest.raises(asyncio.CancelledError):
                 await task
     assert plain.open == 0
-    assert asyncio.all_tasks() == {asyncio.current_task()}
+    await until(lambda: asyncio.all_tasks() == {asyncio.current_task()})

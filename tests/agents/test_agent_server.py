@@ -317,5 +317,4 @@ async def test_nothing_is_left_of_many_sessions() -> None:
                 if ending % 2:
                     client.socket.get_extra_info("socket").shutdown(2)
         await until(lambda: server.sessions == 0)
-    assert asyncio.all_tasks() == {asyncio.current_task()}
-    assert open_files() <= before
+    await until(lambda: asyncio.all_tasks() == {asyncio.current_task()} and open_files() <= before)
