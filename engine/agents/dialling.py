@@ -114,7 +114,7 @@ class Dialler:
         meaning = refused(error.status, error.words)
         wish = retry_after_s(error.headers, error.words.encode(), self._now())
         cause = meaning.message.replace("the provider answered", "it answered", 1)
-        return failures.of(meaning.kind, cause, transient=meaning.transient, retry_after_s=wish)
+        return failures.of_refusal(meaning.kind, cause, transient=meaning.transient, retry_after_s=wish)
 
 
 class _Refused(aiohttp.ClientError):

@@ -49,16 +49,23 @@ _CODES: Final = (
 
 
 class AgentFailures:
-    """Makes errors that name the agent; `secret` is never shown."""
+    """Makes errors that name the agent; `secret`, the value of `variable`, is never shown."""
 
-    def __init__(self, name: str, secret: str = "") -> None:
+    def __init__(self, name: str, secret: str = "", variable: str = "") -> None:
         self._name = name
         self._secret = secret
+        self._variable = variable
 
     def of(self, kind: str, cause: str, *, transient: bool, retry_after_s: float | None = None) -> ProviderError:
         """Return an error of `kind`."""
         said = shortened(cause.replace(self._secret, "***") if self._secret else cause)
         return ProviderError(f"cannot ask agent '{self._name}': {said}", kind=kind, transient=transient, retry_after_s=retry_after_s)
+
+    def of_refusal(self, kind: str, cause: str, *, transient: bool, retry_after_s: float | None = None) -> ProviderError:
+        """Return what it means that the agent lets nobody in. Where it is for the token, the message names the variable of that."""
+        if kind == "authentication" and self._variable:
+            cause += f"; its token is the workers' variable {self._variable}{'' if self._secret else ', which is not set'}"
+        return self.of(kind, cause, transient=transient, retry_after_s=retry_after_s)
 
     def of_frame(self, frame: Failed) -> ProviderError:
         """Return what an error frame means."""
@@ -71,7 +78,7 @@ class AgentFailures:
         known = _CLOSED.get(code or 1006)
         kind, cause, transient = known or _LOST
         named = f" (code {code})" if code not in (None, 1006) else ""
-        return self.of(kind, f"{cause} {when}{named}{f': {reason}' if reason else ''}", transient=transient)
+        return self.of_refusal(kind, f"{cause} {when}{named}{f': {reason}' if reason else ''}", transient=transient)
 
     def of_fault(self, cause: str) -> ProviderError:
         """Return what a breach of the protocol means: the agent will do it again."""

@@ -12,6 +12,7 @@ from engine.agents.dialling import AgentAddress, Dialler, new_trace
 from engine.agents.failures import AgentFailures
 from engine.agents.session import PATIENCE, AgentSession, Patience
 from engine.errors import ProviderError
+from engine.providers.credentials import agent_variable
 from engine.providers.messages import Message
 from engine.providers.port import Chunk, Reply, Request
 from engine.providers.retry import Retries
@@ -35,7 +36,7 @@ class AgentProvider:
         self._address = AgentAddress(str(spec.get("endpoint") or ""), str(spec.get("agent") or name), str(spec.get("namespace") or ""))
         self._trouble = str(spec.get("trouble") or "") or ("" if self._address.endpoint else "it has no endpoint")
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._failures = AgentFailures(name, token)
+        self._failures = AgentFailures(name, token, agent_variable(self._address.agent))
         self._dialler = Dialler(clock.now)
         self._retries = Retries(clock, patience_s=patience.retry_s)
         self._patience = patience
