@@ -1,11 +1,13 @@
 """What the tests of whole processes share: one running installation a test session, and a namespace of it a test."""
 
+import asyncio
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
+import uvloop
 from hypothesis import HealthCheck, settings
 
 from tests.apiserver.control_plane import ControlPlane
@@ -20,6 +22,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # within the first example of whichever test comes first. The examples of a test may share its folder: each writes what it reads.
 settings.register_profile("arena", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 settings.load_profile("arena")
+
+
+def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Run tests on the loop that servers and workers run on: where it differs from asyncio's own, it is right that they see it."""
+    return {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture(scope="session")

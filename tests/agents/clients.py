@@ -105,11 +105,6 @@ def write_starter(root: Path) -> Path:
     return root
 
 
-def open_files() -> int:
-    """Return how many files and sockets this process has open."""
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
 @contextmanager
 def serving_command(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Run `arena agent serve` until the block ends; the block gets its process and the address it names."""

@@ -20,8 +20,9 @@ from engine.job_providers import JobProviders, ResolvedProvider
 from engine.plan import MockOverride, Plan, PlanRequest, make_plan
 from engine.providers.connections import NO_CONNECTIONS, Connections
 from foundation.clock import SystemClock
-from tests.agents.clients import PlainAgent, hosted, open_files, served, write_starter
+from tests.agents.clients import PlainAgent, hosted, served, write_starter
 from tests.agents.scripted_agent import HANG_UP, ScriptedAgent, Step, answered, called, chunk, done, serving, until
+from tests.open_ends import open_ends
 
 Write = Callable[..., Bundle]
 
@@ -260,7 +261,7 @@ async def test_two_hundred_conversations_at_once_are_two_hundred_sessions(write:
     plain = PlainAgent(count)
     check = {"type": "contains", "params": {"patterns": ["turn"]}}
     bundle = write([{"role": "user", "content": f"turn {turn}", "assertions": [check]} for turn in (1, 2)], {})
-    before = open_files()
+    before = open_ends()
     async with hosted(plain) as (server, endpoint):
         plan = planned(bundle, {"default": (agent(endpoint),)}, trials=200)
         async with asyncio.timeout(60):
@@ -269,7 +270,7 @@ async def test_two_hundred_conversations_at_once_are_two_hundred_sessions(write:
     assert [[m["content"] for m in result.messages] for result in results] == [["turn 1", "turn 1", "turn 2", "turn 2"]] * 200
     assert len({result.messages[1]["meta"]["agentSession"] for result in results}) == most == 200
     assert (server.sessions, plain.open) == (0, 0)
-    await until(lambda: asyncio.all_tasks() == {asyncio.current_task()} and open_files() <= before)
+    await until(lambda: asyncio.all_tasks() == {asyncio.current_task()} and open_ends() <= before)
 
 
 async def _echo(content: str, emit: Emit) -> None:

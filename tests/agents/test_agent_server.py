@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import os
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,8 +17,9 @@ from engine.agents.hosting import SessionLimits
 from engine.agents.served import Emit
 from engine.agents.server import ServerOptions
 from engine.errors import ProviderError
-from tests.agents.clients import Client, PlainAgent, connected, hosted, open_files
+from tests.agents.clients import Client, PlainAgent, connected, hosted
 from tests.agents.scripted_agent import let_sockets_deliver, until
+from tests.open_ends import open_ends
 
 
 async def _echo(content: str, emit: Emit) -> None:
@@ -309,12 +312,13 @@ async def test_there_are_only_so_many_connections() -> None:
 
 async def test_nothing_is_left_of_many_sessions() -> None:
     """Tasks and sockets end with their sessions, however these ended."""
-    before = open_files()
+    before = open_ends()
     async with hosted(PlainAgent(_echo)) as (server, endpoint):
         for ending in range(20):
             async with connected(endpoint) as client:
                 await client.ask("x")
                 if ending % 2:
-                    client.socket.get_extra_info("socket").shutdown(2)
+                    with socket.socket(fileno=os.dup(client.socket.get_extra_info("socket").fileno())) as same:
+                        same.shutdown(socket.SHUT_RDWR)
         await until(lambda: server.sessions == 0)
-    await until(lambda: asyncio.all_tasks() == {asyncio.current_task()} and open_files() <= before)
+    await until(lambda: asyncio.all_tasks() == {asyncio.current_task()} and open_ends() <= before)

@@ -1,16 +1,23 @@
 """Bundles that reach outside, and who is there: a web server on loopback, programs in the bundle."""
 
+import asyncio
 import textwrap
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 from aiohttp import web
 
 from engine.items import ItemResult
 from engine.permissions import Permissions
 from tests.outside.reaching import CONFINED, Handler, Hold, Serve, WriteProgram, run_first, unconfinable, write_bundle
+
+
+def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Run tests on both loops: `arena eval` of mocks starts programs and asks services from asyncio's own."""
+    return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture

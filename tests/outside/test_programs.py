@@ -1,7 +1,6 @@
 """Programs of a bundle: what they are asked and answer, and that nothing of them is left or seen."""
 
 import asyncio
-import contextlib
 import json
 import os
 import signal
@@ -15,6 +14,7 @@ import pytest
 from engine.errors import CodeNotAllowed
 from engine.permissions import Permissions
 from engine.tools.processes import CodeRefused, Confinement, ProcessFailed, Program
+from tests.open_ends import open_ends
 from tests.outside.reaching import CONFINED, Hold, WriteProgram, call, results_of
 
 DEADLINE_S = 20
@@ -300,24 +300,15 @@ async def test_a_start_that_is_cut_off_leaves_nothing(tmp_path: Path, steps: int
 
 async def test_no_pipe_of_a_program_is_left(tmp_path: Path) -> None:
     """When a program is over its end is known and our ends of its pipes are closed, though a process that left its group keeps the others."""
-    bare, before = Confinement(tmp_path, Permissions("unconfined"), unconfinable="no such wall"), pipes()
+    bare, before = Confinement(tmp_path, Permissions("unconfined"), unconfinable="no such wall"), open_ends()
     async with bare.start(Program(("setsid", "-f", "sh", "-c", "echo $$; exec sleep 600"))) as running_:
         left = int(await running_.receive())
-        assert pipes() > before
+        assert open_ends() > before
     try:
-        assert pipes() == before
+        assert open_ends() == before
         assert "exit code 0" in running_.failed("it is over").message
     finally:
         os.kill(left, signal.SIGKILL)
-
-
-def pipes() -> int:
-    """Return how many ends of pipes this process has open; those of uvloop are sockets."""
-    found = 0
-    for descriptor in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names of links
-        with contextlib.suppress(FileNotFoundError):  # the listing's own
-            found += os.readlink(f"/proc/self/fd/{descriptor}").startswith(("pipe:", "socket:"))  # noqa: PTH115 - as above
-    return found
 
 
 def running(mark: str) -> bool:

@@ -5,7 +5,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
@@ -24,6 +24,14 @@ LATE_S = 0.2
 DEADLINE_S = 20.0
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+
+
+@pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """Return what runs a coroutine on each of the loops that the program has."""
+    return request.param  # type: ignore[no-any-return]
 
 
 @contextmanager
@@ -76,7 +84,7 @@ async def while_busy(came: Sequence[Future[float]], *requests: Coroutine[Any, An
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_a_request_waits_for_nobody(scheme: str) -> None:
+def test_a_request_waits_for_nobody(run: Run, scheme: str) -> None:
     """What is ready to run after the step that makes a request does not hold it up, and its sending is the time of its sending."""
     authority = trustme.CA()
     serving, trust = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
@@ -92,11 +100,11 @@ def test_a_request_waits_for_nobody(scheme: str) -> None:
 
     with received(serving if scheme == "https" else None, requests=2) as (port, came):
         began = time.monotonic()
-        times = uvloop.run(ask(port, came))
+        times = run(ask(port, came))
     assert began < times.sent < came.result() + LATE_S
 
 
-def test_an_answer_came_when_its_bytes_did() -> None:
+def test_an_answer_came_when_its_bytes_did(run: Run) -> None:
     """Answers that came together took equally long, although the process is busy with each in turn when it has read them."""
 
     async def ask(ports: list[int], came: list[Future[float]]) -> list[Times]:
@@ -107,7 +115,7 @@ def test_an_answer_came_when_its_bytes_did() -> None:
             return await while_busy(came, *(post(client, url, BUSY_S) for url in urls))
 
     with received(None, requests=2) as (one, came), received(None, requests=2) as (other, too):
-        first, second = uvloop.run(ask([one, other], [came, too]))
+        first, second = run(ask([one, other], [came, too]))
     assert abs(first.took_s - second.took_s) < LATE_S
 
 
@@ -139,7 +147,7 @@ def narrow(address: tuple[Any, ...]) -> socket.socket:
     return made
 
 
-def test_what_a_connection_does_not_take_at_once_follows() -> None:
+def test_what_a_connection_does_not_take_at_once_follows(run: Run) -> None:
     """A request that is larger than what the connection takes goes on when there is room, and is whole."""
     headers = {f"x-{number}": "v" * 4096 for number in range(30)}
     body = b"y" * 32_000 + b"the end"
@@ -151,4 +159,4 @@ def test_what_a_connection_does_not_take_at_once_follows() -> None:
             return response.status
 
     with reading(b"the end") as port:
-        assert uvloop.run(ask(port)) == 200
+        assert run(ask(port)) == 200
