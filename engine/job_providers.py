@@ -13,7 +13,7 @@ from engine.bundle.model_names import models_needed
 from engine.bundle.problems import did_you_mean, shown
 from engine.bundle.provider_reader import SUBJECT_ROLES
 from engine.errors import ProviderNotFound
-from engine.selection import DEFAULT_GROUP, Pool, job_pool, serving_providers
+from engine.selection import DEFAULT_GROUP, Pool, bundle_pool, job_pool, serving_providers
 
 if TYPE_CHECKING:
     from engine.bundle.evaluations import Evaluation
@@ -46,6 +46,18 @@ def pool_of(bundle: Bundle, job: JobProviders) -> Pool:
     pool = job_pool(bundle, arrays, maps)
     others = {ident for ident, entry in _entries(job) if entry.spec.get("role", "llm") not in SUBJECT_ROLES}
     return replace(pool, candidates=tuple(candidate for candidate in pool.candidates if candidate.id not in others))
+
+
+def left_out(bundle: Bundle, job: JobProviders, pool: Pool) -> list[str]:
+    """Return a sentence for each provider that the config would test, whose group the job spells out as a map without it. `pool` is the job's.
+
+    That is allowed, since the bundle's own files are ignored; it must not go unnoticed, since the matrix is smaller by it. Beside lists a map adds nothing.
+    """
+    if any(candidate.chosen_by_name_only for candidate in pool.candidates):
+        return []
+    maps = {group for group, entries in job.items() if isinstance(entries, Mapping)}
+    missing = (own for own in bundle_pool(bundle).candidates if own.group in maps and not own.serves and own.id not in pool.ids)
+    return [f"provider '{shown(own.id)}' of the config is not tested: the job's group '{shown(own.group)}' is a map without it" for own in missing]
 
 
 def specs_of(bundle: Bundle, job: JobProviders, needed: Iterable[str]) -> dict[str, dict[str, Any]]:

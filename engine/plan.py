@@ -23,7 +23,7 @@ from engine.bundle.recordings import recordings_of
 from engine.bundle.registry_tools import RegistryTool
 from engine.errors import BundleInvalid, EngineVersionMismatch, MatrixTooLarge, ProviderNotFound
 from engine.items import EVAL_PROVIDER, Item
-from engine.job_providers import JobProviders, check_served, pool_of, specs_of
+from engine.job_providers import JobProviders, check_served, left_out, pool_of, specs_of
 from engine.permissions import NO_PERMISSIONS, Permissions
 from engine.plan_notes import provider_notes
 from engine.provider_specs import mock_server, mock_subject
@@ -300,7 +300,12 @@ def make_plan(bundle: Bundle, request: PlanRequest, options: WorkerOptions = Wor
         image=options.image,
         confidence=options.confidence,
         permissions=options.permissions,
-        warnings=(*idle_excludes(bundle, request.exclude), *warnings, *provider_notes(bundle, cells, tested, served, options.prices)),
+        warnings=(
+            *idle_excludes(bundle, request.exclude),
+            *left_out(bundle, request.providers or {}, pool),
+            *warnings,
+            *provider_notes(bundle, cells, tested, served, options.prices),
+        ),
         prices=options.prices,
         own_providers=request.providers is None,
         tools={name: tool for name, tool in request.tools.items() if name in bundle.tools},

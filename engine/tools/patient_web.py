@@ -1,8 +1,9 @@
 """HTTP to the endpoints of a job's tool registries, whose outages are never scores.
 
 Owns what of such an endpoint is an outage: nobody listens, no answer in time, an answer of 500 or more, or of 408, 425 or 429. The request is then made
-again with the same patience as a model's, and so may reach the tool more than once; what remains ends the item, as does an address that may not be
-reached or does not prove who it is, not as something that a model reads. Must not know tools.
+again with the same patience as a model's, and so may reach the tool more than once; what remains ends the item, not as something that a model reads. So
+does at once what no patience mends: an address that may not be reached or does not prove who it is, or that lets nobody call the tool as we do, whatever
+the model wrote (401, 405, 407). Must not know tools.
 """
 
 from engine.errors import ProviderError, ToolsUnavailable
@@ -14,6 +15,9 @@ from foundation.clock import Clock
 _FIRST_FAULT_OF_SERVER = 500
 _LATER = frozenset((408, 425, 429))
 """Answers that say nothing of the call, but that it came too soon or too slowly."""
+
+_NEVER = frozenset((401, 405, 407))
+"""Answers to whoever calls, and not to what the model wrote: without a credential that counts here, or by a method that is none here."""
 
 Origin = tuple[str, str | None, int | None]
 
@@ -65,10 +69,12 @@ class PatientWeb:
             if not error.is_outage:
                 raise _lost(error.message, hint=error.hint) from error
             raise ProviderError(error.message, kind="unavailable", transient=True) from error
+        message = f"{shown(request.url)} answered {answer.status} {answer.reason}"
+        if answer.status in _NEVER:
+            raise _lost(message, hint="check the endpoint of its ToolRegistry, and the method and headers of its file")
         if answer.status < _FIRST_FAULT_OF_SERVER and answer.status not in _LATER:
             return answer
         wish_s = retry_after_s(answer.headers, answer.body, self._clock.now())
-        message = f"{shown(request.url)} answered {answer.status} {answer.reason}"
         raise ProviderError(message, kind="unavailable", transient=True, retry_after_s=wish_s)
 
 

@@ -268,6 +268,24 @@ def test_a_key_that_is_no_id_of_the_config(key: str, hint: str, beside: JobProvi
     assert hint in caught.value.hint
 
 
+PAIR = bundle_of(A, providers=(provider("brisk"), provider("steady"), provider("judge-model", "judge")), judge="judge-model")
+
+
+@pytest.mark.parametrize(
+    ("job", "untested"),
+    [
+        pytest.param({"default": {"brisk": entry("gpt")}, "judge": {"judge-model": entry("opus")}}, ["steady"], id="a map without it"),
+        pytest.param({"default": {"brisk": entry("a"), "steady": entry("b")}, "judge": {"judge-model": entry("opus")}}, [], id="a whole map"),
+        pytest.param({"default": {"brisk": entry("a")}, "more": {"steady": entry("b")}, "judge": (entry("opus"),)}, [], id="in another group"),
+        pytest.param({"default": {"brisk": entry("a")}, "pool": (entry("gpt"),), "judge": (entry("opus"),)}, [], id="a list says who is tested"),
+    ],
+)
+def test_what_a_map_leaves_out_is_said(job: JobProviders, untested: list[str]) -> None:
+    """The matrix becomes no smaller in silence: a provider of the config that a map of its group does not have is named."""
+    warnings = make_plan(PAIR, PlanRequest(providers=job)).warnings
+    assert warnings == tuple(f"provider '{ident}' of the config is not tested: the job's group 'default' is a map without it" for ident in untested)
+
+
 def test_who_holds_no_conversations_is_not_tested() -> None:
     """A model of role embedding in a list of subjects is there for checks, and meets no scenario."""
     embedder = ResolvedProvider("words", {"type": "openai", "role": "embedding"})

@@ -223,7 +223,18 @@ async def test_an_outage_names_no_secret(tmp_path: Path, serve: Serve) -> None:
     assert result.error.message.endswith("answered 503 not [REDACTED]")
 
 
-@pytest.mark.parametrize("status", [400, 404, 409])
+@pytest.mark.parametrize("status", [401, 405, 407])
+async def test_an_endpoint_that_lets_nobody_call(tmp_path: Path, serve: Serve, status: int) -> None:
+    """An endpoint that refuses whoever calls says nothing of the model: the item ends at once, and no other attempt would end better."""
+    url = await serve(find=answers(status, 200)) + "/find"
+    result = await held(tmp_path, url, [call("find")])
+    assert (result.verdict, result.retryable) == (Verdict.ERROR, False)
+    assert result.error is not None
+    assert (result.error.kind, f"{url} answered {status}" in result.error.message) == ("tools", True)
+    assert result.error.message.endswith("check the endpoint of its ToolRegistry, and the method and headers of its file")
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 409])
 async def test_what_a_tool_refuses_is_the_models_to_read(tmp_path: Path, serve: Serve, status: int) -> None:
     """A 4xx is the tool's word on the call: the model reads it, once."""
     url = await serve(find=answers(status, 200)) + "/find"
