@@ -4,6 +4,7 @@ Must not know the queue's store nor where lines are written.
 """
 
 import asyncio
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Protocol
 
@@ -20,6 +21,10 @@ MAX_RETRY_AFTER_S = 3600.0
 
 class Runner(Protocol):
     """What a worker needs of the engine (engine.conversation.ItemRunner)."""
+
+    @property
+    def troubles(self) -> Mapping[str, str]:
+        """Return why items wait for somebody to be back, by whom they wait for."""
 
     async def run(self, item: Item, *, attempt: int = 1) -> ItemResult:
         """Run `item` to its end; whatever the item does is in the result."""

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import structlog
 
 from engine.errors import QueueUnavailable, RunSettled, RunUnknown
+from engine.outages import Outages
 from engine.queue.port import ALONE_AFTER_CRASHES, MAX_CRASHES, Lease
 from engine.worker_counting import MAX_BATCH, Counting
 from engine.worker_hand import Assignment, Hand
@@ -52,6 +53,7 @@ class Shift:
         self._signals = signals
         self._hand = Hand()
         self._counting = Counting(assignment, self._hand, output)
+        self._outages = Outages()
         self._tasks: asyncio.TaskGroup
         self._item_s = 0.0
 
@@ -179,10 +181,12 @@ class Shift:
             return ""
 
     async def _renew(self) -> None:
-        """Extend all leases in hand, forever; drop the lost ones."""
+        """Extend all leases in hand, forever; drop the lost ones. Say what items wait for."""
         pause = self._manner.renew_s
         while True:
             await self._assignment.clock.sleep(pause)
+            for name, why in self._outages.news(self._assignment.clock.monotonic(), self._runner.troubles):
+                _log.warning("does_not_answer", name=name, cause=why)
             pause = self._manner.renew_s
             try:
                 lost = await self._queue.renew(self._run, self._hand.leases())

@@ -4,18 +4,17 @@ A terminal has one line, rewritten in place; elsewhere only a provider that does
 """
 
 import asyncio
-import math
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TextIO
 
 from arena.cli.screen import bar, printable
 from arena.cli.stopping import run_until_stopped
 from arena.evaluation import Evaluation
+from engine.outages import Outages
 from engine.results.verdicts import Counts
 
 _PERIOD_S = 1.0
-_SILENCE_S = 10.0
 _MINUTE = 60
 
 
@@ -48,28 +47,12 @@ class _Log:
         self._outages = Outages()
 
     def show(self, elapsed_s: float) -> None:
-        for line in self._outages.lines(elapsed_s, self._evaluation.troubles):
-            self._stream.write(f"{line}\n")
+        for name, why in self._outages.news(elapsed_s, self._evaluation.troubles):
+            self._stream.write(f"{outage_line(name, why)}\n")
             self._stream.flush()
 
     def remove(self) -> None:
         """Leave what was said."""
-
-
-class Outages:
-    """What to say, and when, of providers that do not answer."""
-
-    def __init__(self) -> None:
-        self._since_s: dict[str, float] = {}
-        self._told_s: dict[str, float] = {}
-
-    def lines(self, now_s: float, troubles: Mapping[str, str]) -> Iterator[str]:
-        """Yield a line for each provider that has had the trouble of `troubles` for ten seconds, and of which nothing was said for a minute."""
-        self._since_s = {name: self._since_s.get(name, now_s) for name in troubles}
-        for name, why in troubles.items():
-            if now_s - self._since_s[name] >= _SILENCE_S and now_s - self._told_s.get(name, -math.inf) >= _MINUTE:
-                self._told_s[name] = now_s
-                yield f"{name}: {printable(why)}; asking again"
 
 
 async def run_with_progress(evaluation: Evaluation, stream: TextIO, *, period_s: float = _PERIOD_S) -> None:
@@ -93,6 +76,11 @@ async def run_with_progress(evaluation: Evaluation, stream: TextIO, *, period_s:
     finally:
         following.cancel()
         shown.remove()
+
+
+def outage_line(name: str, why: str) -> str:
+    """Return what a log is told of a provider that does not answer."""
+    return f"{name}: {printable(why)}; asking again"
 
 
 def progress_line(counts: Counts, total: int, elapsed_s: float, troubles: Mapping[str, str]) -> str:

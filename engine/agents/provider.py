@@ -42,6 +42,11 @@ class AgentProvider:
         self._patience = patience
         self._clock = clock
 
+    @property
+    def trouble(self) -> str:
+        """Return why a conversation was last made to wait for its beginning, "" once one began."""
+        return self._retries.trouble
+
     async def complete(self, request: Request) -> Reply:
         """Return the reply to `request`.
 

@@ -22,6 +22,7 @@ from engine.providers.port import Provider, Sampling
 from foundation.clock import Clock
 
 if TYPE_CHECKING:
+    from engine.agents.provider import AgentProvider
     from engine.judging.inference import Inference
     from engine.media.store import MediaStore
     from engine.providers.remotes import Remotes
@@ -55,6 +56,7 @@ class ProviderSet:
         check(specs, connections.environment)
         self._files: dict[str, MockResponses] = {}
         self._generic = GENERIC_REPLY if plan.mocked is not None else ""
+        self._agents: dict[str, AgentProvider] = {}
         self._subjects = {name: self._entry(name, spec) for name, spec in plan.providers.items()}
         self._serving: dict[str, Provider] = {}
         self._judges: dict[tuple[str, str], Entry] = {}
@@ -117,8 +119,9 @@ class ProviderSet:
 
     @property
     def troubles(self) -> Mapping[str, str]:
-        """Return why requests to models wait to be made again, by provider."""
-        return {} if self._remotes is None else self._remotes.troubles
+        """Return why requests wait to be made again, by provider: those to models, and conversations with agents that have not begun."""
+        agents = {name: agent.trouble for name, agent in self._agents.items() if agent.trouble}
+        return agents if self._remotes is None else {**agents, **self._remotes.troubles}
 
     async def close(self) -> None:
         """Close every provider. Idempotent."""
@@ -149,7 +152,9 @@ class ProviderSet:
             from engine.providers.retry import patience_of  # noqa: PLC0415 - same
 
             token = Keys(self._connections.environment).of({**spec, "id": name})
-            return AgentProvider(name, spec, self._clock, token, Patience(retry_s=patience_of(self._plan.item_timeout_s)))
+            agent = AgentProvider(name, spec, self._clock, token, Patience(retry_s=patience_of(self._plan.item_timeout_s)))
+            self._agents[name] = agent
+            return agent
         if spec.get("type") != "mock":
             return self._remote(name, spec)
         additional = spec.get("additional_config") or {}

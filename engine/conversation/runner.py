@@ -187,8 +187,8 @@ class ItemRunner:
 
     @property
     def troubles(self) -> Mapping[str, str]:
-        """Return why requests to models wait to be made again, by provider."""
-        return self._providers.troubles
+        """Return why items wait for somebody to be back: providers by name, registries' tools by endpoint."""
+        return self._providers.troubles if self._reached is None else {**self._providers.troubles, **self._reached.troubles}
 
     async def close(self) -> None:
         """Free what providers hold. Idempotent."""

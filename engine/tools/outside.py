@@ -170,6 +170,11 @@ class Outside:
             return ExecTool(tool, tool.exec, self.confinement, self.environment)
         return None
 
+    @property
+    def troubles(self) -> Mapping[str, str]:
+        """Return why calls of the job's registries wait to be made again, by endpoint."""
+        return {} if self._endpoints is None else self._endpoints.troubles
+
     def _patient(self) -> "PatientWeb":
         if self._endpoints is None:
             from engine.tools.patient_web import PatientWeb  # noqa: PLC0415 - only jobs with registries need it

@@ -6,6 +6,8 @@ does at once what no patience mends: an address that may not be reached or does 
 the model wrote (401, 405, 407). Must not know tools.
 """
 
+from collections.abc import Mapping
+
 from engine.errors import ProviderError, ToolsUnavailable
 from engine.providers.retry import Retries, Tries
 from engine.providers.retry_after import retry_after_s
@@ -30,6 +32,11 @@ class PatientWeb:
         self._clock = clock
         self._patience_s = patience_s
         self._retries: dict[Origin, Retries] = {}
+
+    @property
+    def troubles(self) -> Mapping[str, str]:
+        """Return why calls wait to be made again, by endpoint (`scheme://host:port`)."""
+        return {f"{where[0]}://{where[1]}:{where[2]}": retries.trouble for where, retries in self._retries.items() if retries.trouble}
 
     async def fetch(self, request: WebRequest) -> WebAnswer:
         """Return the answer, which is the tool's own.

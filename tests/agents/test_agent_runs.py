@@ -142,6 +142,19 @@ async def test_an_agent_that_is_not_running_gives_errors_and_no_failures(write: 
     assert "AgentRuntime 'clerk' is Pending" in result.error.message
 
 
+async def test_whoever_waits_for_an_agent_says_so(write: Write) -> None:
+    """While an agent cannot be reached the engine names it, with the cause."""
+    bundle = write([{"role": "user", "content": "Hi"}], {})
+    plan = planned(bundle, {"default": (agent("127.0.0.1:9"),)})
+    async with running(bundle, plan) as runner:
+        item = asyncio.create_task(runner.run(plan.items[0]))
+        await until(lambda: bool(runner.troubles))
+        assert list(runner.troubles) == ["clerk"]
+        assert "cannot ask agent 'clerk'" in runner.troubles["clerk"]
+        item.cancel()
+        await asyncio.wait((item,))
+
+
 async def test_a_conversation_whose_agent_was_lost_is_held_again_from_its_beginning(write: Write) -> None:
     """The attempt that lost its connection is an error that may be tried again; the next one says everything anew, to a new session."""
     bundle = write([{"role": "user", "content": text} for text in ("one", "two")], {})

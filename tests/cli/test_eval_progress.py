@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 
-from arena.cli.eval_progress import Outages, progress_line, run_with_progress
+from arena.cli.eval_progress import outage_line, progress_line, run_with_progress
 from arena.evaluation import Evaluation, EvaluationRequest
 from engine.bundle.starter import starter_files
 from engine.items import Item, ItemError, ItemResult, Verdict
@@ -64,14 +64,14 @@ def test_the_line(counts: Counts, said: str) -> None:
     assert progress_line(counts, 8, 65.4, {}) == said
 
 
+def test_a_log_says_who_does_not_answer() -> None:
+    """One line, whatever a server has answered."""
+    assert outage_line("gpt", "the provider answered 503:\nbusy") == "gpt: the provider answered 503: busy; asking again"
+
+
 def test_the_line_says_why_it_takes_so_long() -> None:
     """Two minutes of attempts at a server that is out look like a program that hangs."""
     assert progress_line(Counts(), 8, 5, {"gpt": "the provider answered 503:\nbusy"}).endswith("  0/8  00:05  gpt: the provider answered 503: busy")
-
-
-def told(outages: Outages, seconds: range, *troubles: str) -> list[tuple[int, str]]:
-    """Return what is said while these providers answer nothing, and when."""
-    return [(now, line.partition(":")[0]) for now in seconds for line in outages.lines(now, dict.fromkeys(troubles, "the provider answered 500"))]
 
 
 class LongWish:
@@ -101,27 +101,3 @@ async def test_an_item_that_waits_to_be_tried_again_is_a_trouble(tmp_path: Path,
         assert running.troubles == {}
     assert sorted(said) == ["brisk", "steady"]
     assert re.fullmatch(r"the provider answered 429: later \(its item waits [34]\d{3} s\)", said["brisk"])
-
-
-def test_an_outage_is_told_after_a_while() -> None:
-    """A log hears of it after ten seconds, and then once a minute, of each provider by itself."""
-    outages = Outages()
-    assert list(outages.lines(5, {"gpt": "the provider answered 500:\nbusy"})) == []
-    assert list(outages.lines(15, {"gpt": "the provider answered 500:\nbusy"})) == ["gpt: the provider answered 500: busy; asking again"]
-    assert told(outages, range(16, 200), "gpt", "claude") == [
-        (26, "claude"),
-        (75, "gpt"),
-        (86, "claude"),
-        (135, "gpt"),
-        (146, "claude"),
-        (195, "gpt"),
-    ]
-
-
-def test_a_short_outage_is_not_told() -> None:
-    """What was answered in between was no outage; one that comes back is told of no more than once a minute."""
-    outages = Outages()
-    assert told(outages, range(9), "gpt") == told(outages, range(9, 10)) == told(outages, range(10, 20), "gpt") == []
-    assert told(outages, range(20, 22), "gpt") == [(20, "gpt")]
-    assert told(outages, range(22, 23)) == []
-    assert told(outages, range(23, 90), "gpt") == [(80, "gpt")]

@@ -126,6 +126,25 @@ async def test_a_server_that_is_down_then_up(tmp_path: Path) -> None:
     assert (result.verdict, results_of(result)) == (Verdict.PASS, ['{"said":200}'])
 
 
+async def test_whoever_waits_for_an_endpoint_says_so(tmp_path: Path) -> None:
+    """While an endpoint is out the engine names it, with the cause; once it answers it is no trouble any more."""
+    seen = []
+
+    async def look() -> None:
+        seen.append(dict(runner.troubles))
+        await open_it()
+
+    async with closed_port() as (url, open_it):
+        bundle = write_bundle(tmp_path, {"find": {"mode": "mock", "mock_result": {}}}, [call("find")])
+        plan = make_plan(bundle, PlanRequest(tools={"find": RegistryTool(url)}))
+        runner = ItemRunner(bundle, plan, Waiting(look), Connections({}))
+        await runner.run(plan.items[0])
+        assert runner.troubles == {}
+        await runner.close()
+    assert [list(troubles) for troubles in seen] == [[url.removesuffix("/find")]]
+    assert f"{url} cannot be reached" in seen[0][url.removesuffix("/find")]
+
+
 CHECK = {"type": "tools_called", "params": {"tool_names": ["other"]}}
 
 

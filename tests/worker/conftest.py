@@ -66,6 +66,7 @@ class RecordingRunner:
         self.now_running: set[int] = set()
         self.together: dict[int, int] = {}
         self.closed = False
+        self.troubles: dict[str, str] = {}
 
     async def run(self, item: Item, *, attempt: int = 1) -> ItemResult:
         """Run one item."""

@@ -19,6 +19,7 @@ class LoggingRunner:
 
     def __init__(self, log: Path) -> None:
         self._log = log
+        self.troubles: dict[str, str] = {}
 
     async def run(self, item: Item, *, attempt: int = 1) -> ItemResult:
         """Note the item, then pass."""
