@@ -11,10 +11,10 @@ from engine.agents.session import Patience
 from engine.errors import ProviderError
 from engine.providers.port import Reply
 from engine.tools.episode import begin_episode
-from foundation.clock import FakeClock, SystemClock
+from foundation.clock import SystemClock
 from tests.agents.asking import ONCE, Nowhere, asking, spec_of, turn
 from tests.agents.scripted_agent import ScriptedAgent, answering, chunk, done, serving
-from tests.providers.simulated_time import simulate
+from tests.providers.simulated_time import Waiting, nothing
 
 
 async def test_the_handshake_names_the_agent_and_shows_the_token() -> None:
@@ -129,7 +129,7 @@ async def test_a_server_that_does_not_answer_the_handshake_is_given_up() -> None
 
 async def test_a_session_that_does_not_begin_is_tried_again() -> None:
     """An agent that is full, or away for a moment, costs no item: nothing was said yet. The attempts stand with the first reply."""
-    clock, agent = FakeClock(), ScriptedAgent([chunk("Hello."), done()], [chunk("Bye."), done()])
+    clock, agent = Waiting(nothing), ScriptedAgent([chunk("Hello."), done()], [chunk("Bye."), done()])
     asked: list[float] = []
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -143,7 +143,7 @@ async def test_a_session_that_does_not_begin_is_tried_again() -> None:
 
     async with serving(answer) as endpoint:
         provider = AgentProvider("clerk", spec_of(endpoint), clock)
-        first, second = await simulate(clock, item())
+        first, second = await item()
         await provider.close()
     assert [attempt.kind for attempt in first.attempts] == ["rate_limit", "unavailable"]
     assert asked[1] - asked[0] >= 3
@@ -152,9 +152,9 @@ async def test_a_session_that_does_not_begin_is_tried_again() -> None:
 
 async def test_patience_with_an_agent_ends() -> None:
     """One that stays away is an error in the end, which names it."""
-    clock = FakeClock()
+    clock = Waiting(nothing)
     provider = AgentProvider("clerk", spec_of("127.0.0.1:1"), clock, patience=Patience(retry_s=20))
     with pytest.raises(ProviderError, match="no connection to 127"):
-        await simulate(clock, provider.complete(turn("Hi", thread="")))
+        await provider.complete(turn("Hi", thread=""))
     await provider.close()
-    assert 5 < clock.monotonic() < 25
+    assert 5 < sum(clock.waited_s) <= 20

@@ -29,27 +29,7 @@ from engine.tools.web import Web, WebRequest
 from foundation.addresses import AddressPolicy
 from foundation.clock import Clock, SystemClock
 from tests.outside.reaching import Handler, Serve, call, results_of, write_bundle
-
-
-class Waiting(SystemClock):
-    """A clock on which the world changes whenever somebody waits, and waiting takes no time but its own."""
-
-    def __init__(self, meanwhile: Callable[[], Awaitable[None]]) -> None:
-        self.meanwhile = meanwhile
-        self.waited_s: list[float] = []
-
-    def monotonic(self) -> float:
-        """Return the seconds that passed, with those that were waited."""
-        return super().monotonic() + sum(self.waited_s)
-
-    async def sleep(self, seconds: float) -> None:
-        """Let the world change."""
-        self.waited_s.append(seconds)
-        await self.meanwhile()
-
-
-async def nothing() -> None:
-    """Change nothing."""
+from tests.providers.simulated_time import Waiting, nothing
 
 
 async def held(root: Path, url: str, calls: list[Any], *, clock: Clock | None = None, timeout_s: float = 60.0, **more: Any) -> ItemResult:

@@ -204,6 +204,9 @@ async def test_a_store_that_evicts_or_forgets_is_named(queue: RedisWorkQueue, cl
     finally:
         await client.config_set("maxmemory-policy", "noeviction")
         await client.config_set("appendonly", "yes")
+        async with asyncio.timeout(20):
+            while (await client.info("persistence"))["aof_rewrite_in_progress"]:  # noqa: ASYNC110 - until then it does not end when it is told to
+                await asyncio.sleep(0.01)
     assert [problem.partition(":")[0] for problem in problems] == ["maxmemory-policy is allkeys-lru", "appendonly is off"]
 
 
