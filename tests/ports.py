@@ -3,10 +3,13 @@
 import contextlib
 import random
 import socket
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
-_LOWEST: Final = 10_000
+_ALL: Final = range(10_000, 1 << 16)
+_ENOUGH: Final = 1000
 
 
 def free_ports(count: int) -> list[int]:
@@ -15,11 +18,14 @@ def free_ports(count: int) -> list[int]:
     They are not among those that the kernel gives to connections and to whoever asks for any: one of these may be another test's before it is listened
     on, or while its program is down.
     """
-    lowest_given, _ = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii").split()
-    found: list[int] = []
-    for port in random.Random().sample(range(_LOWEST, int(lowest_given)), 1000):  # noqa: S311 - not the seed of a test: its neighbours have the same
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            found.append(port)
-        if len(found) == count:
-            break
-    return found
+    return list(islice(_free_ports(), count))
+
+
+def _free_ports() -> Iterator[int]:
+    lowest_given, highest_given = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii").split())
+    ours = [port for port in _ALL if not lowest_given <= port <= highest_given]
+    ports = ours if len(ours) > _ENOUGH else _ALL  # a machine may give out nearly all there are
+    for port in random.Random().sample(ports, _ENOUGH):  # noqa: S311 - not the seed of a test: its neighbours have the same
+        with contextlib.suppress(OSError):
+            socket.create_server(("127.0.0.1", port)).close()
+            yield port
