@@ -20,7 +20,7 @@ from engine.agents.frames import MAX_FRAME_BYTES
 from engine.errors import ProviderError
 from engine.providers.refusals import refused
 from engine.providers.retry_after import retry_after_s
-from engine.providers.sessions import OWN_ADDRESSES, AddressRefused, open_session
+from engine.providers.sessions import OWN_ADDRESSES, AddressRefused, cause_of, open_session
 from foundation.addresses import AddressPolicy
 
 PATH: Final = "/ws"
@@ -140,7 +140,7 @@ async def _only_switching(request: aiohttp.ClientRequest, send: aiohttp.ClientHa
 
 
 def _unreachable(url: URL, error: Exception, failures: AgentFailures) -> ProviderError:
-    cause = getattr(error, "os_error", None) or error
+    cause = cause_of(error)
     if isinstance(cause, AddressRefused):
         return failures.of("invalid_request", f"its address may not be reached: {cause.cause}", transient=False)
     words = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__

@@ -56,7 +56,7 @@ class ProviderSet:
         check(specs, connections.environment)
         self._files: dict[str, MockResponses] = {}
         self._generic = GENERIC_REPLY if plan.mocked is not None else ""
-        self._agents: dict[str, AgentProvider] = {}
+        self._agents: list[tuple[str, AgentProvider]] = []
         self._subjects = {name: self._entry(name, spec) for name, spec in plan.providers.items()}
         self._serving: dict[str, Provider] = {}
         self._judges: dict[tuple[str, str], Entry] = {}
@@ -120,7 +120,7 @@ class ProviderSet:
     @property
     def troubles(self) -> Mapping[str, str]:
         """Return why requests wait to be made again, by provider: those to models, and conversations with agents that have not begun."""
-        agents = {name: agent.trouble for name, agent in self._agents.items() if agent.trouble}
+        agents = {name: agent.trouble for name, agent in self._agents if agent.trouble}
         return agents if self._remotes is None else {**agents, **self._remotes.troubles}
 
     async def close(self) -> None:
@@ -153,7 +153,7 @@ class ProviderSet:
 
             token = Keys(self._connections.environment).of({**spec, "id": name})
             agent = AgentProvider(name, spec, self._clock, token, Patience(retry_s=patience_of(self._plan.item_timeout_s)))
-            self._agents[name] = agent
+            self._agents.append((name, agent))
             return agent
         if spec.get("type") != "mock":
             return self._remote(name, spec)

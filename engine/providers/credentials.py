@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from engine.errors import CredentialMissing
-from engine.tools.environment import is_ours
+from engine.tools.environment import how_to_set, is_ours
 
 Spec = Mapping[str, Any]
 
@@ -190,8 +190,7 @@ def _problem(spec: Spec, environment: Mapping[str, str]) -> tuple[str, str] | No
         return f"variable {unset[0]} is not set", ""
     if not names or any(environment.get(name, "").strip() for name in names):
         return None
-    hint = f"set {names[0]} for `arena eval`; workers get it by the job's workers.podOverrides.extraEnv, or `arena up --worker-env {names[0]}`"
-    return f"variable {' or '.join(names)} is not set", hint
+    return f"variable {' or '.join(names)} is not set", how_to_set(names[0])
 
 
 def _checked(spec: Spec, where: str, key: str) -> str:

@@ -41,8 +41,8 @@ def open_session(
 ) -> aiohttp.ClientSession:
     """Return a session without cookies, proxies or time limits but that for reaching a host; whoever opens it closes it.
 
-    It checks what a name resolves to; an address instead of a name is the caller's to check, by `AddressPolicy.refused_host`. A refusal is an `AddressRefused` in the
-    `os_error` of aiohttp's error.
+    It checks what a name resolves to; an address instead of a name is the caller's to check, by `AddressPolicy.refused_host`. A refusal is an `AddressRefused` as the
+    `cause_of` aiohttp's error.
     """
     connector = aiohttp.TCPConnector(
         resolver=_Checked(policy, find), ttl_dns_cache=DNS_CACHE_S, limit=0, limit_per_host=most_to_a_host, keepalive_timeout=keep_alive_s
@@ -67,6 +67,11 @@ class AddressRefused(OSError):
         super().__init__(cause)
         self.cause = cause
         self.network = network
+
+
+def cause_of(error: Exception) -> Exception:
+    """Return what the system or our resolver said, where a request failed for that; else the error itself."""
+    return getattr(error, "os_error", None) or error
 
 
 class _Checked(AbstractResolver):

@@ -18,7 +18,7 @@ from yarl import URL
 from engine.errors import ProviderError
 from engine.providers.addresses import allowing
 from engine.providers.deadline import Deadline
-from engine.providers.sessions import KEEP_ALIVE_S, AddressRefused, Find, open_session
+from engine.providers.sessions import KEEP_ALIVE_S, AddressRefused, Find, cause_of, open_session
 from engine.providers.timed import TimedResponse
 from foundation.addresses import AddressPolicy, resolve
 
@@ -286,7 +286,7 @@ def shown(url: URL) -> str:
 
 
 def _failure(url: URL, error: Exception) -> ProviderError:
-    cause = getattr(error, "os_error", None) or error
+    cause = cause_of(error)
     if isinstance(cause, AddressRefused):
         return _refused(url, cause.cause, cause.network)
     kind, transient, words = _judged(error, _words(cause))

@@ -16,6 +16,11 @@ class VariableRefused(EngineError):
     """A bundle names a variable that is not set, or that is not its to name."""
 
 
+def how_to_set(name: str) -> str:
+    """Return the remedy for a variable that is not set."""
+    return f"set {name} for `arena eval`; workers get it by the job's workers.podOverrides.extraEnv, or `arena up --worker-env {name}`"
+
+
 class Environment:
     """What a bundle may see of our environment."""
 
@@ -32,12 +37,7 @@ class Environment:
         if not value:
             own = is_ours(name)
             cause = "is not for bundles to read" if own else "is not set"
-            hint = (
-                ""
-                if own
-                else f"set {name} for `arena eval`; workers get it by the job's workers.podOverrides.extraEnv, or `arena up --worker-env {name}`"
-            )
-            raise VariableRefused(f"variable {name} of {purpose} {cause}", hint=hint)
+            raise VariableRefused(f"variable {name} of {purpose} {cause}", hint="" if own else how_to_set(name))
         return value
 
     def expand(self, text: str, purpose: str) -> str:

@@ -90,7 +90,7 @@ class Web:
         """
         import aiohttp  # noqa: PLC0415 - start-up: only bundles that call services need it
 
-        from engine.providers.sessions import AddressRefused  # noqa: PLC0415 - as above
+        from engine.providers.sessions import AddressRefused, cause_of  # noqa: PLC0415 - as above
 
         try:
             async with asyncio.timeout(request.timeout_s), self.open(request) as response:
@@ -100,7 +100,7 @@ class Web:
         except TimeoutError:
             raise WebError(f"{shown(request.url)} did not answer within {request.timeout_s:g} s", is_outage=True) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            cause = getattr(error, "os_error", None) or error
+            cause = cause_of(error)
             if isinstance(cause, AddressRefused):
                 raise WebError(f"{shown(request.url)} cannot be reached: {cause.cause} ({allowing(cause.network)})") from error
             raise WebError(f"{shown(request.url)} cannot be reached: {_words(cause)}", is_outage=not isinstance(error, ValueError)) from error
