@@ -22,7 +22,7 @@ async def test_a_wait_for_a_turn_does_not_count() -> None:
     running = asyncio.create_task(item())
     await asyncio.wait([running], timeout=0.2)
     opened.set()
-    assert 0 < await running < 0.06  # times of a loop are to the millisecond
+    assert 0 < await running <= 0.051  # times of a loop are to the millisecond
 
 
 async def test_time_goes_on_once_nobody_waits() -> None:
