@@ -46,6 +46,7 @@ http {{
     location ~ ^/plain/(?<rest>.*)$ {{ return 302 http://$http_host/$rest$is_args$args; }}
     location ~ ^/other-port/(?<rest>.*)$ {{ return 302 https://$host:1/$rest$is_args$args; }}
     location ~ ^/elsewhere/ {{ return 302 https://$http_host/login; }}
+    location = /last {{ return 204; }}
     location = /login {{ default_type text/html; return 200 "<html>sign in</html>"; }}
     location ~ ^/(?<repo>[a-z0-9/_-]+)\\.git(?<inner>/.*)$ {{
       {switches}
@@ -183,7 +184,13 @@ class HttpsHost:
             path.unlink()
 
     def requests(self, name: str) -> list[str]:
-        """Return nginx's log lines about a repository."""
+        """Return nginx's log lines about a repository: of all requests that have their answers.
+
+        A line is written after its answer is; the one process of nginx has written those of earlier answers when it answers once more.
+        """
+        with self._connected() as connection:
+            connection.sendall(b"GET /last HTTP/1.0\r\n\r\n")
+            assert b" 204 " in connection.recv(1024)
         return [line for line in (self.folder / "access.log").read_text(encoding="utf-8").splitlines() if f"/{name}.git" in line]
 
     def start(self) -> None:
@@ -226,12 +233,20 @@ class HttpsHost:
             switches="\n      ".join(switches),
         )
 
-    def _await(self) -> None:
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[ssl.SSLSocket]:
         context = ssl.create_default_context(cadata=self.ca_certificates)
+        with (
+            socket.create_connection(("127.0.0.1", self.port), DEADLINE_S) as plain,
+            context.wrap_socket(plain, server_hostname="localhost") as connection,
+        ):
+            yield connection
+
+    def _await(self) -> None:
         deadline = time.monotonic() + DEADLINE_S
         while True:
             try:
-                with socket.create_connection(("127.0.0.1", self.port), 1.0) as plain, context.wrap_socket(plain, server_hostname="localhost"):
+                with self._connected():
                     if (self.folder / "fcgi.sock").exists():
                         return
             except OSError:

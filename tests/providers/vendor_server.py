@@ -18,9 +18,15 @@ from multidict import CIMultiDict
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Wait before the next piece."""
+    """Wait before the next piece, never for less: a timer of uvloop's counts whole milliseconds, and may end within the last one."""
 
     seconds: float
+
+    async def wait(self) -> None:
+        """Wait to the end."""
+        end = time.monotonic() + self.seconds
+        while (left := end - time.monotonic()) > 0:  # noqa: ASYNC110 - it is time that is waited for
+            await asyncio.sleep(left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +158,7 @@ class VendorServer:
                 seen.sent_at.append(time.monotonic())
                 await writer.drain()
             elif isinstance(step, Pause):
-                await asyncio.sleep(step.seconds)
+                await step.wait()
             elif isinstance(step, Gate):
                 await step.opened.wait()
             elif isinstance(step, Hang):
