@@ -8,16 +8,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from engine.bundle.judge_names import asking_of, judges_needed
-from engine.bundle.model import Bundle
+from engine.bundle.model import Bundle, Scenario
 from engine.bundle.model_names import models_needed
 from engine.bundle.problems import did_you_mean, shown
 from engine.bundle.provider_reader import SUBJECT_ROLES
 from engine.errors import ProviderNotFound
-from engine.selection import DEFAULT_GROUP, Pool, bundle_pool, job_pool, serving_providers
+from engine.selection import DEFAULT_GROUP, Pool, bundle_pool, candidates_of, job_pool, serving_providers
 
 if TYPE_CHECKING:
     from engine.bundle.evaluations import Evaluation
-    from engine.bundle.model import Scenario
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +47,22 @@ def pool_of(bundle: Bundle, job: JobProviders) -> Pool:
     return replace(pool, candidates=tuple(candidate for candidate in pool.candidates if candidate.id not in others))
 
 
-def left_out(bundle: Bundle, job: JobProviders, pool: Pool) -> list[str]:
-    """Return a sentence for each provider that the config would test, whose group the job spells out as a map without it. `pool` is the job's.
+def check_whole(bundle: Bundle, pool: Pool, chosen: "Iterable[Scenario | Evaluation]") -> None:
+    """Check that a job whose maps stand for the config's ids has all of those that the chosen scenarios would be tested with. `pool` is the job's.
 
-    That is allowed, since the bundle's own files are ignored; it must not go unnoticed, since the matrix is smaller by it. Beside lists a map adds nothing.
+    Raises:
+        ProviderNotFound: it does not, and the matrix would be smaller than the config's; the message names the first. Lists say by themselves who is tested.
     """
-    if any(candidate.chosen_by_name_only for candidate in pool.candidates):
-        return []
-    maps = {group for group, entries in job.items() if isinstance(entries, Mapping)}
-    missing = (own for own in bundle_pool(bundle).candidates if own.group in maps and not own.serves and own.id not in pool.ids)
-    return [f"provider '{shown(own.id)}' of the config is not tested: the job's group '{shown(own.group)}' is a map without it" for own in missing]
+    if not pool.by_key:
+        return
+    for scenario in (subject for subject in chosen if isinstance(subject, Scenario) and not subject.providers):
+        missing = [own.id for own in candidates_of(scenario, bundle_pool(bundle)) if own.id not in pool.ids]
+        if missing:
+            place = f"{scenario.location}: cannot run scenario '{scenario.id}'"
+            raise ProviderNotFound(
+                f"{place}: the config tests provider '{shown(missing[0])}', and no map of the job's providers has that key",
+                hint="bring it under that key, or make the group a list, whose entries alone are tested",
+            )
 
 
 def specs_of(bundle: Bundle, job: JobProviders, needed: Iterable[str]) -> dict[str, dict[str, Any]]:

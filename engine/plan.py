@@ -23,7 +23,7 @@ from engine.bundle.recordings import recordings_of
 from engine.bundle.registry_tools import RegistryTool
 from engine.errors import BundleInvalid, EngineVersionMismatch, MatrixTooLarge, ProviderNotFound
 from engine.items import EVAL_PROVIDER, Item
-from engine.job_providers import JobProviders, check_served, left_out, pool_of, specs_of
+from engine.job_providers import JobProviders, check_served, check_whole, pool_of, specs_of
 from engine.permissions import NO_PERMISSIONS, Permissions
 from engine.plan_notes import provider_notes
 from engine.provider_specs import mock_server, mock_subject
@@ -280,6 +280,7 @@ def make_plan(bundle: Bundle, request: PlanRequest, options: WorkerOptions = Wor
     )
     check_roles(bundle, [row.subject for row in rows], serving)
     if request.providers is not None:
+        check_whole(bundle, pool, [row.subject for row in rows])
         check_served(bundle, [row.subject for row in rows], specs)
     config = override.config if override else None
     tested = {ident: mock_subject(specs[ident], config) if override else specs[ident] for ident in sorted(used)}
@@ -302,7 +303,6 @@ def make_plan(bundle: Bundle, request: PlanRequest, options: WorkerOptions = Wor
         permissions=options.permissions,
         warnings=(
             *idle_excludes(bundle, request.exclude),
-            *left_out(bundle, request.providers or {}, pool),
             *warnings,
             *provider_notes(bundle, cells, tested, served, options.prices),
         ),

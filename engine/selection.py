@@ -105,11 +105,12 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The providers of a run: those that may be tested, and every id that may be named."""
+    """The providers of a run: those that may be tested, and every id that may be named. `by_key`: a job's, of which maps alone say who is tested."""
 
     candidates: tuple[Candidate, ...]
     ids: frozenset[str]
     from_job: bool = False
+    by_key: bool = False
 
 
 def bundle_pool(bundle: Bundle) -> Pool:
@@ -145,7 +146,7 @@ def job_pool(bundle: Bundle, arrays: Mapping[str, Mapping[str, Collection[str]]]
                 place = own.group if own else group
                 pooled.append(Candidate(ident, place, tuple(capabilities), serves=ident in serving, chosen_by_name_only=arrays_test))
     ids = frozenset(ident for groups in (arrays, maps) for entries in groups.values() for ident in entries)
-    return Pool(tuple(pooled), ids, from_job=True)
+    return Pool(tuple(pooled), ids, from_job=True, by_key=not arrays_test)
 
 
 def serving_providers(bundle: Bundle) -> frozenset[str]:
@@ -181,6 +182,12 @@ def select_providers(scenario: Scenario, pool: Pool, only: Sequence[str]) -> lis
     return [ident for ident in written if ident in chosen]
 
 
+def candidates_of(scenario: Scenario, pool: Pool) -> list[Candidate]:
+    """Return who may be tested with a scenario that names nobody: those of its group, else all that serve nobody."""
+    by_group = [c for c in pool.candidates if not c.chosen_by_name_only]
+    return [c for c in by_group if c.group == scenario.provider_group] or [c for c in by_group if not c.serves]
+
+
 def fallback_warning(scenario: Scenario, pool: Pool) -> str:
     """Return a sentence when a scenario's group is not among a job's, so that it runs with all of them; "" otherwise, and for the default group."""
     by_group = not scenario.providers and scenario.provider_group != DEFAULT_GROUP
@@ -204,10 +211,9 @@ def _named_providers(scenario: Scenario, pool: Pool) -> set[str]:
 
 def _grouped_providers(scenario: Scenario, pool: Pool) -> set[str]:
     place = f"{scenario.location}: cannot run scenario '{scenario.id}'"
-    by_group = [c for c in pool.candidates if not c.chosen_by_name_only]
-    chosen = [c for c in by_group if c.group == scenario.provider_group] or [c for c in by_group if not c.serves]
+    chosen = candidates_of(scenario, pool)
     if not chosen:
-        groups = sorted({c.group for c in by_group})
+        groups = sorted({c.group for c in pool.candidates if not c.chosen_by_name_only})
         hint = f"providers are in the groups: {', '.join(groups)}" if groups else "name provider files in the arena's 'providers'"
         raise ProviderNotFound(f"{place}: no provider is in its group '{scenario.provider_group}'", hint=hint)
     capable = {c.id for c in chosen if set(scenario.required_capabilities) <= set(c.capabilities)}

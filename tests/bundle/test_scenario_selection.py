@@ -271,19 +271,36 @@ def test_a_key_that_is_no_id_of_the_config(key: str, hint: str, beside: JobProvi
 PAIR = bundle_of(A, providers=(provider("brisk"), provider("steady"), provider("judge-model", "judge")), judge="judge-model")
 
 
+@pytest.mark.parametrize("group", ["default", "any"])
+def test_a_map_without_an_id_that_the_config_tests(group: str) -> None:
+    """The matrix is the config's: a provider that no map has fails the run by name, whatever the groups of the job are called."""
+    job: JobProviders = {group: {"brisk": entry("gpt")}, "judge": {"judge-model": entry("opus")}}
+    message = "cannot run scenario 'alpha': the config tests provider 'steady', and no map of the job's providers has that key"
+    with pytest.raises(ProviderNotFound, match=message):
+        make_plan(PAIR, PlanRequest(providers=job))
+
+
 @pytest.mark.parametrize(
-    ("job", "untested"),
+    ("job", "tested"),
     [
-        pytest.param({"default": {"brisk": entry("gpt")}, "judge": {"judge-model": entry("opus")}}, ["steady"], id="a map without it"),
-        pytest.param({"default": {"brisk": entry("a"), "steady": entry("b")}, "judge": {"judge-model": entry("opus")}}, [], id="a whole map"),
-        pytest.param({"default": {"brisk": entry("a")}, "more": {"steady": entry("b")}, "judge": (entry("opus"),)}, [], id="in another group"),
-        pytest.param({"default": {"brisk": entry("a")}, "pool": (entry("gpt"),), "judge": (entry("opus"),)}, [], id="a list says who is tested"),
+        pytest.param({"default": {"brisk": entry("a"), "steady": entry("b")}, "judge": (entry("opus"),)}, ["brisk", "steady"], id="a whole map"),
+        pytest.param({"a": {"brisk": entry("a")}, "b": {"steady": entry("b")}, "judge": (entry("opus"),)}, ["brisk", "steady"], id="in two groups"),
+        pytest.param({"default": {"brisk": entry("a")}, "pool": (entry("gpt"),), "judge": (entry("opus"),)}, ["gpt"], id="a list says who is tested"),
     ],
 )
-def test_what_a_map_leaves_out_is_said(job: JobProviders, untested: list[str]) -> None:
-    """The matrix becomes no smaller in silence: a provider of the config that a map of its group does not have is named."""
-    warnings = make_plan(PAIR, PlanRequest(providers=job)).warnings
-    assert warnings == tuple(f"provider '{ident}' of the config is not tested: the job's group 'default' is a map without it" for ident in untested)
+def test_maps_that_are_whole(job: JobProviders, tested: list[str]) -> None:
+    """Every id that the config tests is asked for in maps together; beside a list that is tested, none is."""
+    assert providers_of(PAIR, PlanRequest(providers=job)) == tested
+
+
+def test_a_map_needs_only_what_the_chosen_scenarios_are_tested_with() -> None:
+    """A provider of a group that no chosen scenario uses, and one that none of those that name theirs names, may be absent."""
+    fast, named = Scenario("fast", "f", provider_group="fast"), Scenario("named", "n", providers=("steady",))
+    bundle = bundle_of(A, fast, named, providers=(provider("brisk", "fast"), provider("steady")))
+    job: JobProviders = {"default": {"steady": entry("gpt")}}
+    assert providers_of(bundle, PlanRequest(providers=job, only_scenarios=("alpha", "named"))) == ["steady", "steady"]
+    with pytest.raises(ProviderNotFound, match="cannot run scenario 'fast': the config tests provider 'brisk'"):
+        make_plan(bundle, PlanRequest(providers=job))
 
 
 def test_who_holds_no_conversations_is_not_tested() -> None:

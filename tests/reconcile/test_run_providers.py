@@ -85,7 +85,7 @@ async def variables(world: World) -> dict[str, Any]:
         pytest.param({"default": [ref("b")], "judge": {"referee": ref("a")}}, ["b"], id="a map of judges is not tested"),
         pytest.param({"default": [ref("a")], "extra": {"steady": ref("b")}}, ["a"], id="a map beside a list adds nothing"),
         pytest.param({"default": [ref("a"), agent("support")]}, ["a", "support"], id="an agent among providers"),
-        pytest.param({"default": {"steady": agent("support")}}, ["steady"], id="an agent in a map, by its key"),
+        pytest.param({"default": {"steady": agent("support"), "second": ref("a")}}, ["second", "steady"], id="an agent in a map, by its key"),
         pytest.param({"default": [ref("a", namespace=NAMESPACE)]}, ["a"], id="the job's own namespace may be named"),
     ],
 )
@@ -128,6 +128,7 @@ async def test_provider_files_of_the_bundle_are_ignored(world: World, broken: Ma
         pytest.param({"default": [ref("absent")]}, "Provider 'absent' does not exist", id="a Provider"),
         pytest.param({"default": [agent("absent")]}, "AgentRuntime 'absent' does not exist", id="an AgentRuntime"),
         pytest.param({"other": {"steddy": ref("a")}}, "steady", id="a key that the config does not expect"),
+        pytest.param({"default": {"second": ref("a")}}, "steady", id="a key that the config expects"),
     ],
 )
 async def test_what_is_missing_fails_the_run_by_name(world: World, providers: dict[str, Any], message: str) -> None:
