@@ -130,7 +130,7 @@ class Evaluation:
         return result
 
     async def _delay(self, result: ItemResult, seconds: float) -> None:
-        """Wait before the next attempt, and meanwhile say why: a provider's wish may be an hour."""
+        """Wait before the next attempt, and meanwhile say why: a provider's wish may be minutes."""
         item, why = result.item, result.error.message if result.error else ""
         self._delayed[item.id] = item.provider, f"{why} (its item waits {seconds:.0f} s)"
         try:

@@ -14,9 +14,7 @@ from engine.items import Item, ItemError, ItemResult, Verdict
 from foundation.clock import Clock
 
 MAX_RETRY_DELAY_S = 300.0
-"""Longest backoff; a provider's own wish may be longer, up to `MAX_RETRY_AFTER_S`."""
-
-MAX_RETRY_AFTER_S = 3600.0
+"""Longest backoff; a provider's own wish may be longer (`engine.providers.refusals` says how long)."""
 
 
 class Runner(Protocol):
@@ -62,8 +60,7 @@ def crashed(item: Item, *, attempt: int, crashes: int, clock: Clock) -> ItemResu
 
 def retry_delay_s(*, attempt: int, backoff_s: float, retry_after_s: float | None, chance: float) -> float:
     """Return how long the attempt after `attempt` (from 1) waits, in seconds: `engine.backoff`, with a provider's `retry_after_s` as the wish."""
-    wish_s = min(MAX_RETRY_AFTER_S, retry_after_s or 0.0)
-    return delay_s(attempt, first_s=backoff_s, longest_s=MAX_RETRY_DELAY_S, wish_s=wish_s, chance=chance)
+    return delay_s(attempt, first_s=backoff_s, longest_s=MAX_RETRY_DELAY_S, wish_s=retry_after_s or 0.0, chance=chance)
 
 
 def _failed(item: Item, error: ItemError, *, attempt: int, times: tuple[datetime, datetime], retryable: bool = False) -> ItemResult:

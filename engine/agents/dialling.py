@@ -18,7 +18,7 @@ from yarl import URL
 from engine.agents.failures import AgentFailures
 from engine.agents.frames import MAX_FRAME_BYTES
 from engine.errors import ProviderError
-from engine.providers.refusals import refused
+from engine.providers.refusals import refused, wishing
 from engine.providers.retry_after import retry_after_s
 from engine.providers.sessions import OWN_ADDRESSES, AddressRefused, cause_of, open_session
 from foundation.addresses import AddressPolicy
@@ -111,10 +111,9 @@ class Dialler:
         return self._session
 
     def _meant(self, error: "_Refused", failures: AgentFailures) -> ProviderError:
-        meaning = refused(error.status, error.words)
-        wish = retry_after_s(error.headers, error.words.encode(), self._now())
+        meaning = wishing(refused(error.status, error.words), retry_after_s(error.headers, error.words.encode(), self._now()))
         cause = meaning.message.replace("the provider answered", "it answered", 1)
-        return failures.of_refusal(meaning.kind, cause, transient=meaning.transient, retry_after_s=wish)
+        return failures.of_refusal(meaning.kind, cause, transient=meaning.transient, retry_after_s=meaning.retry_after_s)
 
 
 class _Refused(aiohttp.ClientError):

@@ -34,6 +34,9 @@ _EXHAUSTED: Final = re.compile(
 )
 """Codes and words of an account that has nothing left: waiting seconds or minutes changes nothing."""
 
+LONGEST_WISH_S: Final = 600.0
+"""How long a provider may ask to be left alone and still be waited for, by the worker where not by the request."""
+
 
 def refused(status: int, words: str, *, code: str = "") -> ProviderError:
     """Return what `status` means, with the vendor's `words` and its `code` (its stable word for the cause, "" when it has none)."""
@@ -44,6 +47,18 @@ def refused(status: int, words: str, *, code: str = "") -> ProviderError:
     named = f" ({code})" if code and code not in said else ""
     what = "a redirect, which is not followed" if 300 <= status < 400 else said or "no words"  # noqa: PLR2004 - as HTTP has it
     return ProviderError(f"the provider answered {status}{named}: {what}", kind=kind, transient=transient)
+
+
+def wishing(error: ProviderError, wish_s: float | None) -> ProviderError:
+    """Return a refusal that asks to be left alone for `wish_s` seconds (None: it does not ask).
+
+    A longer time than `LONGEST_WISH_S` is an exhausted quota, in whatever words: each further attempt would end as this one did, hours later.
+    """
+    if error.transient and wish_s is not None and wish_s > LONGEST_WISH_S:
+        asked = f"it asks to be left alone for {wish_s / 60:.0f} min, and a run waits {LONGEST_WISH_S / 60:.0f} min at most"
+        return ProviderError(f"{error.message}; {asked}", kind=error.kind, transient=False, retry_after_s=wish_s)
+    error.retry_after_s = wish_s
+    return error
 
 
 def shortened(words: str) -> str:

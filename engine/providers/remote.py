@@ -17,7 +17,7 @@ from engine.errors import ProviderError
 from engine.providers.credentials import Signer
 from engine.providers.limits import Limiter, Limits
 from engine.providers.port import Chunk, Reply, Request
-from engine.providers.refusals import shortened
+from engine.providers.refusals import shortened, wishing
 from engine.providers.retry import Retries, Tries
 from engine.providers.retry_after import retry_after_s
 from engine.providers.sse import EventReader
@@ -266,9 +266,8 @@ class RemoteProvider:
         error = self._service.wire.refusal(answer.status, answer.body)
         if error.kind == "authentication" and not heard.proof:  # an address of one's own may ask for no key, so none was missed before
             error = ProviderError(f"{error.message}{_NO_KEY}", kind=error.kind, transient=error.transient, retry_after_s=error.retry_after_s)
-        if error.retry_after_s is None:
-            error.retry_after_s = retry_after_s(answer.headers, answer.body, self._clock.now())
-        return error
+        wish_s = error.retry_after_s
+        return wishing(error, retry_after_s(answer.headers, answer.body, self._clock.now()) if wish_s is None else wish_s)
 
     def _complete(self, reply: Reply, heard: _Heard, raw: Any) -> Reply:
         """Return a reply with its price, its time, and what is kept with it; one that only says that it calls tools, and calls none, is none."""

@@ -1,6 +1,6 @@
 """How long a provider asks to wait, in each form that vendors have for that.
 
-Pure. Must not know what is made of the wish: retry.py and limits.py.
+Pure. Must not know what is made of the wish: refusals.py, retry.py and limits.py.
 """
 
 import json

@@ -9,6 +9,7 @@ the model wrote (401, 405, 407). Must not know tools.
 from collections.abc import Mapping
 
 from engine.errors import ProviderError, ToolsUnavailable
+from engine.providers.refusals import wishing
 from engine.providers.retry import Retries, Tries
 from engine.providers.retry_after import retry_after_s
 from engine.tools.web import AnswerTooLong, Web, WebAnswer, WebError, WebRequest, origin, shown
@@ -65,7 +66,7 @@ class PatientWeb:
         try:
             await tries.pause(outage, latency_s=latency_s)
         except ProviderError as last:
-            raise _lost(last.message, transient=True) from last
+            raise _lost(last.message, transient=last.transient) from last
 
     async def _once(self, request: WebRequest) -> WebAnswer:
         try:
@@ -82,7 +83,7 @@ class PatientWeb:
         if answer.status < _FIRST_FAULT_OF_SERVER and answer.status not in _LATER:
             return answer
         wish_s = retry_after_s(answer.headers, answer.body, self._clock.now())
-        raise ProviderError(message, kind="unavailable", transient=True, retry_after_s=wish_s)
+        raise wishing(ProviderError(message, kind="unavailable", transient=True), wish_s)
 
 
 def _lost(cause: str, *, hint: str = "", transient: bool = False) -> ToolsUnavailable:

@@ -182,6 +182,15 @@ async def lost(root: Path, url: str) -> str:
     return result.error.message
 
 
+async def test_an_endpoint_that_asks_for_an_hour(tmp_path: Path, serve: Serve) -> None:
+    """A run does not stand still for so long: the item is an error at once."""
+
+    async def away(_request: web.Request) -> web.Response:
+        return web.Response(status=503, headers={"Retry-After": "3600"})
+
+    assert "a run waits 10 min at most" in await lost(tmp_path, await serve(find=away) + "/find")
+
+
 async def test_an_address_that_nobody_trusts(tmp_path: Path) -> None:
     """A certificate that does not hold is an error at once, and nothing that a model reads."""
     async with stranger() as url:

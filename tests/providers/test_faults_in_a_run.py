@@ -224,12 +224,21 @@ async def test_slow_and_broken_streams_are_asked_for_again(server: VendorServer,
     assert model.faults["silent"] == 2
 
 
-async def test_an_exhausted_quota_ends_items_as_errors(server: VendorServer, tmp_path: Path) -> None:
+SPENT = {"error": {"message": "You exceeded your current quota", "type": "insufficient_quota", "code": "insufficient_quota"}}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(answer(SPENT, 429), id="in words"),
+        pytest.param(answer({"error": {"message": "slow down"}}, 429, {"Retry-After": "3600"}), id="by an hour's wish"),
+    ],
+)
+async def test_an_exhausted_quota_ends_items_as_errors(server: VendorServer, tmp_path: Path, said: bytes) -> None:
     """Once there is no money left, each item that is left ends as an error after one request; none of them is a failure, and none is scored."""
-    body = {"error": {"message": "You exceeded your current quota", "type": "insufficient_quota", "code": "insufficient_quota"}}
 
     def fault(model: Model, _seen: Seen) -> Sequence[Step] | None:
-        return model.refuse("quota", answer(body, 429)) if model.asked > 100 else None
+        return model.refuse("quota", said) if model.asked > 100 else None
 
     model = Model(FastClock(), fault)
     records = await records_of(tmp_path, server, model, items=200)

@@ -25,7 +25,6 @@ from foundation.clock import FakeClock
         pytest.param(999, None, 0.0, 300.0, id="any attempt has a delay"),
         pytest.param(1, 60.0, 0.0, 60.0, id="a provider's wish is waited out"),
         pytest.param(1, 60.0, 1.0, 66.0, id="and up to a tenth more"),
-        pytest.param(1, 1e9, 0.0, 3600.0, id="but an hour at most"),
         pytest.param(3, 1.0, 0.0, 20.0, id="the longer of the two counts"),
     ],
 )
