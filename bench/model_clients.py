@@ -14,12 +14,11 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import aiohttp
 import uvloop
 
-from engine.providers.connections import Connections
+from engine.providers.credentials import Keys
 from engine.providers.messages import Message
 from engine.providers.port import Reply, Request, Sampling
 from engine.providers.prices import Prices
@@ -85,7 +84,7 @@ async def _ours(port: int, in_flight: int, requests: int, *, stream: bool) -> Fi
         "pricing": {"input_cost_per_1k": 0.001, "output_cost_per_1k": 0.002},
         "credential": {"credential_env": "BENCH_KEY"},
     }
-    remotes = Remotes(Connections({"BENCH_KEY": "sk-bench"}), AddressPolicy(), Path(), Prices(), SystemClock(), 120.0)
+    remotes = Remotes(Keys({"BENCH_KEY": "sk-bench"}), AddressPolicy(), Prices(), SystemClock(), patience_s=120.0)
     provider = remotes.build("bench", spec)
     request = Request([Message("user", QUESTION)], system=SYSTEM, sampling=Sampling(temperature=0.0, max_tokens=MAX_TOKENS))
     errors: list[float] = []

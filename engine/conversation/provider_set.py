@@ -188,8 +188,9 @@ class ProviderSet:
 
         plan, policy = self._plan, self._plan.permissions.addresses
         if self._remotes is None:
-            patience_s = patience_of(plan.item_timeout_s)
-            self._remotes = Remotes(self._connections, policy, self._bundle.root, Prices(plan.prices), self._clock, patience_s)
+            keys = Keys(self._connections.environment, self._bundle.root, plan.secrets)
+            patience_s, workers = patience_of(plan.item_timeout_s), self._connections.workers
+            self._remotes = Remotes(keys, policy, Prices(plan.prices), self._clock, patience_s=patience_s, workers=workers)
         if self._media is None:
             self._media = MediaStore(self._bundle.root, self._connections.media_cache, policy, self._clock)
         return MediaProvider(self._remotes.build(name, spec), self._media)

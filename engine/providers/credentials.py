@@ -76,10 +76,14 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Where keys are looked for: in the environment, and in files, whose names are relative to `root`, the bundle."""
+    """Where keys are looked for: in the environment, and in files, whose names are relative to `root`, the bundle.
+
+    `places` says of variables that are ours the name of the Secret behind them, and its key.
+    """
 
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     root: Path = Path()
+    places: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def of(self, spec: Spec) -> str:
         """Return a provider's key, "" when it names none and its type needs none.
@@ -92,7 +96,16 @@ class Keys:
             return self._read(spec, str(file))
         if problem := _problem(spec, self.environment):
             raise _missing(spec, *problem)
-        return next((_checked(spec, f"variable {name}", found) for name in _looked_at(spec) if (found := self.environment.get(name, "").strip())), "")
+        name, found = self._set(spec)
+        return _checked(spec, f"variable {name}", found) if found else ""
+
+    def source(self, spec: Spec) -> str:
+        """Return where a provider's key is found, as whoever sets it knows the place; "" when it has none, or another proof."""
+        if file := (spec.get("credential") or {}).get("credential_file"):
+            return f"file '{file}'"
+        name, _ = self._set(spec)
+        secret, key = self.places.get(name, ("", ""))
+        return f"Secret '{secret}' (key '{key}')" if secret else name and f"variable {name}"
 
     def document(self, spec: Spec) -> str:
         """Return what the file or the variable that a provider names holds, "" when it names none: a cloud's proof may be more than a word.
@@ -106,6 +119,10 @@ class Keys:
         if problem := _problem(spec, self.environment):
             raise _missing(spec, *problem)
         return self.environment.get(str(credential.get("credential_env") or ""), "").strip()
+
+    def _set(self, spec: Spec) -> tuple[str, str]:
+        """Return the first variable of a provider that is set, and its value; "" and "" when none is."""
+        return next(((name, found) for name in _looked_at(spec) if (found := self.environment.get(name, "").strip())), ("", ""))
 
     def _read(self, spec: Spec, name: str) -> str:
         return _checked(spec, f"file '{name}'", self._text(spec, name))

@@ -67,11 +67,12 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What all roles of one provider share: its limits, the patience with it; and its price, None where it is not known."""
+    """What all roles of one provider share: its limits, the patience with it; its price, None where it is not known; where its key is found, in words."""
 
     limiter: Limiter
     retries: Retries
     price: "Price | None" = None
+    key_source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,10 +265,15 @@ class RemoteProvider:
 
     def _refusal(self, answer: Answer, heard: _Heard) -> ProviderError:
         error = self._service.wire.refusal(answer.status, answer.body)
-        if error.kind == "authentication" and not heard.proof:  # an address of one's own may ask for no key, so none was missed before
-            error = ProviderError(f"{error.message}{_NO_KEY}", kind=error.kind, transient=error.transient, retry_after_s=error.retry_after_s)
+        if error.kind == "authentication":
+            error = ProviderError(f"{error.message}{self._whose_key(heard)}", kind=error.kind, transient=error.transient)
         wish_s = error.retry_after_s
         return wishing(error, retry_after_s(answer.headers, answer.body, self._clock.now()) if wish_s is None else wish_s)
+
+    def _whose_key(self, heard: _Heard) -> str:
+        if not heard.proof:  # an address of one's own may ask for no key, so none was missed before
+            return _NO_KEY
+        return f"; the key that was sent is that of {self._account.key_source}" if self._account.key_source else ""
 
     def _complete(self, reply: Reply, heard: _Heard, raw: Any) -> Reply:
         """Return a reply with its price, its time, and what is kept with it; one that only says that it calls tools, and calls none, is none."""

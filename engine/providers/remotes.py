@@ -4,13 +4,11 @@ Owns what of a provider's spec says how it is asked. Must not know plans or conv
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.bundle.provider_reader import is_base_url
 from engine.errors import BundleInvalid
 from engine.providers.addresses import policy_of, written_address
-from engine.providers.connections import Connections
 from engine.providers.credentials import Keys
 from engine.providers.limits import Limiter, limits_of
 from engine.providers.remote import Account, Manner, RemoteProvider
@@ -29,15 +27,18 @@ Spec = Mapping[str, Any]
 
 
 class Remotes:
-    """Builds providers, and closes what they use. `patience_s` is how long one request may take with all its attempts."""
+    """Builds providers, and closes what they use.
 
-    def __init__(self, connections: Connections, policy: AddressPolicy, root: Path, prices: "Prices", clock: Clock, patience_s: float) -> None:
-        self._connections = connections
+    `patience_s` is how long one request may take with all its attempts; `workers` share the limits, this process included.
+    """
+
+    def __init__(self, keys: Keys, policy: AddressPolicy, prices: "Prices", clock: Clock, *, patience_s: float, workers: int = 1) -> None:
+        self._keys = keys
         self._policy = policy
-        self._keys = Keys(connections.environment, root)
         self._prices = prices
         self._clock = clock
         self._patience_s = patience_s
+        self._workers = workers
         self._transport = Transport()
         self._accounts: dict[str, tuple[Limiter, Retries]] = {}
 
@@ -56,7 +57,7 @@ class Remotes:
             )
         service = service_of({**spec, "id": name}, self._keys)
         limiter, retries = self._account(name, spec)
-        account = Account(limiter, retries, self._prices.of_spec(spec))
+        account = Account(limiter, retries, self._prices.of_spec(spec), self._keys.source(spec))
         return RemoteProvider(service, self._transport.pool(self._reach(spec)), account, manner_of(spec), self._clock)
 
     @property
@@ -71,7 +72,7 @@ class Remotes:
     def _account(self, name: str, spec: Spec) -> tuple[Limiter, Retries]:
         owner = _owner(name, spec)
         if owner not in self._accounts:
-            limiter = Limiter(limits_of(spec, workers=self._connections.workers), self._clock)
+            limiter = Limiter(limits_of(spec, workers=self._workers), self._clock)
             self._accounts[owner] = limiter, Retries(self._clock, patience_s=self._patience_s)
         return self._accounts[owner]
 

@@ -1,6 +1,7 @@
 """Whole conversations with models of Anthropic and Google on loopback: what of a reply comes back with the next request."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,13 +28,20 @@ async def vendor() -> AsyncIterator[VendorServer]:
         yield running
 
 
-async def held(write: Write, vendor: VendorServer, **provider: Any) -> ItemResult:
-    """Hold one streaming conversation of a turn, in which the model may call two tools; loopback is allowed, as an operator would."""
+SECRETS = {"ARENA_CREDENTIAL_0": ("team", "anthropic")}
+
+
+async def held(write: Write, vendor: VendorServer, *, job: Mapping[str, Any] | None = None, **provider: Any) -> ItemResult:
+    """Hold one streaming conversation of a turn, in which the model may call two tools; loopback is allowed, as an operator would.
+
+    `job` is what the spec of a job's provider has beside that of the bundle.
+    """
     spec = {"base_url": f"{vendor.url}/v1", "credential": {"credential_env": "KEY"}, "additional_config": {}} | provider
     turns = [{"role": "user", "content": "Where?", "assertions": [{"type": "tools_called", "params": {"tools": ["look", "now"]}}]}]
     bundle = write(turns, {}, tools={"look": TOOL, "now": TOOL}, provider=spec, scenario={"streaming": True})
     plan = make_plan(bundle, PlanRequest(), WorkerOptions(permissions=Permissions(networks=("127.0.0.0/8",))))
-    runner = ItemRunner(bundle, plan, SystemClock(), Connections({"KEY": "secret-key-1"}))
+    plan = replace(plan, providers={name: {**own, **(job or {})} for name, own in plan.providers.items()}, secrets=SECRETS)
+    runner = ItemRunner(bundle, plan, SystemClock(), Connections({"KEY": "secret-key-1", "ARENA_CREDENTIAL_0": "secret-key-2"}))
     try:
         return await runner.run(plan.items[0])
     finally:
@@ -75,3 +83,13 @@ async def test_an_outage_is_an_error_that_may_pass(write: Write, vendor: VendorS
     assert result.error is not None
     assert (result.error.kind, "Overloaded" in result.error.message) == ("provider.unavailable", True)
     assert "secret-key-1" not in str(result)
+
+
+async def test_a_wrong_key_names_its_secret(write: Write, vendor: VendorServer) -> None:
+    """A job's key stands in a variable that nobody set by hand: the error names the Secret, and shows no key."""
+    vendor.then(answer({"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key"}}, 401))
+    job = {"credential": {"credential_env": "ARENA_CREDENTIAL_0"}, "from_job": True}
+    result = await held(write, vendor, job=job, type="claude", model="claude-sonnet-4-5-20250929")
+    assert (result.verdict, result.error and result.error.kind) == (Verdict.ERROR, "provider.authentication")
+    assert "invalid x-api-key; the key that was sent is that of Secret 'team' (key 'anthropic')" in str(result.error)
+    assert "secret-key" not in str(result)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.providers.connections import Connections
+from engine.providers.credentials import Keys
 from engine.providers.port import Chunk, Provider, Reply, Request
 from engine.providers.prices import Prices
 from engine.providers.remotes import Remotes
@@ -32,7 +32,7 @@ async def ask(server: VendorServer, tmp_path: Path) -> AsyncIterator[Asking]:
     made = []
 
     def build(*, patience_s: float = 0.0, policy: AddressPolicy = PUBLIC, **spec: Any) -> Provider:
-        remotes = Remotes(Connections({"KEY": KEY}), policy, tmp_path, Prices(), SystemClock(), patience_s)
+        remotes = Remotes(Keys({"KEY": KEY}, tmp_path), policy, Prices(), SystemClock(), patience_s=patience_s)
         made.append(remotes)
         words = {"type": "openai", "model": "m", "base_url": f"{server.url}/v1", "credential": {"credential_env": "KEY"}, "from_job": True}
         return remotes.build("p", words | spec)

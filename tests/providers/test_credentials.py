@@ -57,6 +57,23 @@ def test_where_a_key_is_found(tmp_path: Path, more: Mapping[str, Any], environme
     assert Keys(environment, tmp_path).of({**OPENAI, **more}) == key
 
 
+@pytest.mark.parametrize(
+    ("more", "environment", "place"),
+    [
+        pytest.param(ENV, {"MINE": "sk-1"}, "variable MINE", id="the named one"),
+        pytest.param({}, {"OPENAI_TOKEN": "sk-1"}, "variable OPENAI_TOKEN", id="the usual one that is set"),
+        pytest.param({}, {}, "", id="none"),
+        pytest.param({"credential": {"credential_file": "keys/k"}}, {"OPENAI_API_KEY": "sk-1"}, "file 'keys/k'", id="a file"),
+        pytest.param(
+            {"credential": {"credential_env": "ARENA_CREDENTIAL_0"}}, {"ARENA_CREDENTIAL_0": "sk-1"}, "Secret 'team' (key 'api')", id="ours"
+        ),
+    ],
+)
+def test_where_a_key_is_said_to_be(more: Mapping[str, Any], environment: Mapping[str, str], place: str) -> None:
+    """Whoever has to correct a key hears of the place that they put it into, which a variable of ours is not."""
+    assert Keys(environment, places={"ARENA_CREDENTIAL_0": ("team", "api")}).source({**OPENAI, **more}) == place
+
+
 REFUSED = [
     pytest.param({}, {}, "variable OPENAI_API_KEY or OPENAI_TOKEN is not set", id="no default"),
     pytest.param(ENV, {"OPENAI_API_KEY": "sk-1"}, "variable MINE is not set", id="the named one"),

@@ -11,7 +11,7 @@ from engine.bundle.model import RequestDefaults
 from engine.bundle.provider_reader import PROVIDER_TABLE, is_base_url
 from engine.conversation.provider_set import sampling
 from engine.errors import BundleInvalid
-from engine.providers.connections import Connections
+from engine.providers.credentials import Keys
 from engine.providers.limits import limits_of
 from engine.providers.messages import Message
 from engine.providers.port import Request
@@ -85,7 +85,7 @@ def _filled(spec: Mapping[str, Any], server: VendorServer) -> dict[str, Any]:
 async def observe(server: VendorServer, root: Path, spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return all that a spec shows: what is sent, what comes of the reply, and how its provider is asked."""
     server.then(answer(BODY))
-    remotes = Remotes(Connections({"KEY": "k", "OTHER": "o"}), AddressPolicy(), root, Prices(), SystemClock(), 0.0)
+    remotes = Remotes(Keys({"KEY": "k", "OTHER": "o"}, root), AddressPolicy(), Prices(), SystemClock(), patience_s=0.0)
     try:
         provider = remotes.build("p", spec)
         schema = {"type": "object"}
@@ -136,7 +136,7 @@ def test_every_key_is_here_or_is_said_to_have_no_effect() -> None:
 )
 async def test_limits_are_a_keys(tmp_path: Path, variables: tuple[str, str], *, shared: bool) -> None:
     """A job's Provider that is tested under one id and judges under another keeps to its limits once, not once an id."""
-    remotes = Remotes(Connections(dict.fromkeys(variables, "k")), AddressPolicy(), tmp_path, Prices(), SystemClock(), 0.0)
+    remotes = Remotes(Keys(dict.fromkeys(variables, "k"), tmp_path), AddressPolicy(), Prices(), SystemClock(), patience_s=0.0)
     specs = [{**FULL, "base_url": "http://llm:1/v1", "credential": {"credential_env": name}} for name in variables]
     tested, judging = (remotes.build(ident, spec) for ident, spec in zip(("a", "b"), specs, strict=True))
     assert (tested._account.limiter is judging._account.limiter) is shared
@@ -161,7 +161,7 @@ URLS = [
 def test_addresses(tmp_path: Path, url: str, *, good: bool) -> None:
     """A base URL is one that paths can follow, without secrets in it; a job's is looked at as well."""
     assert is_base_url(url) is good
-    remotes = Remotes(Connections(), AddressPolicy(), tmp_path, Prices(), SystemClock(), 0.0)
+    remotes = Remotes(Keys(root=tmp_path), AddressPolicy(), Prices(), SystemClock(), patience_s=0.0)
     spec = {"type": "vllm", "model": "m", "base_url": url, "from_job": True}
     if good:
         remotes.build("p", spec)
