@@ -7,12 +7,12 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-import uvloop
 from hypothesis import HealthCheck, settings
 
 from tests.apiserver.control_plane import ControlPlane
 from tests.apiserver.server_fixture import serving as serving_kubernetes
 from tests.e2e.installation import Namespace, Server, serving
+from tests.loops import Loop
 
 # A shell that starts us in the background (`make test &`) has us ignore ctrl-c, and so would the programs that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -26,7 +26,7 @@ settings.load_profile("arena")
 
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     """Run tests on the loop that servers and workers run on: where it differs from asyncio's own, it is right that they see it."""
-    return {"uvloop": uvloop.new_event_loop}
+    return {"uvloop": Loop}
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,6 @@
 """ctrl-c and SIGTERM of `arena eval`: what has ended and was paid for is kept, there is no verdict, and nothing is left running."""
 
 import asyncio
-import contextlib
 import json
 import os
 import signal
@@ -18,6 +17,7 @@ from engine.items import Item, ItemResult, Verdict
 from foundation.clock import SystemClock
 from tests.e2e.installation import ARENA, clean_environment, until
 from tests.outside.reaching import call, write_bundle
+from tests.processes import told
 
 DEADLINE_S = 30.0
 
@@ -131,11 +131,7 @@ def test_the_second_signal_ends_at_once(tmp_path: Path) -> None:
 
 def is_running(seconds: str) -> bool:
     """Say whether a `sleep` of so many seconds runs on this machine, in whatever namespace."""
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            if file.read_bytes().endswith(f"sleep\0{seconds}\0".encode()):
-                return True
-    return False
+    return any(words.endswith(f"sleep\0{seconds}\0".encode()) for _, words in told("cmdline"))
 
 
 def test_no_process_of_a_tool_stays(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tests.agents.scripted_agent import ScriptedAgent, chunk, done, serving
 from tests.agents.scripted_agent import Step as Say
 from tests.e2e.bundles import API, bundle
 from tests.e2e.installation import files_below
+from tests.processes import told
 from tests.providers.vendor_server import Seen, Step, VendorServer, answer, vendor_server
 
 KEYS: Mapping[str, str] = {"team": "sk-planted-of-the-team", "batch": "sk-planted-of-the-batch", "referee": "sk-planted-of-the-referee"}
@@ -131,11 +132,4 @@ def planted_in_files(folder: Path) -> set[str]:
 
 def planted_in_process_list() -> list[str]:
     """Return the command lines of this machine that hold a key."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            words = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
-        except OSError:
-            continue
-        found += [words.decode("utf-8", "replace")] if planted_in(words) else []
-    return found
+    return [words.decode("utf-8", "replace") for _, words in told("cmdline") if planted_in(words)]

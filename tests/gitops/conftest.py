@@ -19,6 +19,7 @@ from gitops.errors import Forbidden, Unauthenticated
 from gitops.push_policy import PushPolicy
 from gitops.repositories import Repositories
 from gitops.smart_http import Access, ServerLimits, SmartHTTP
+from tests.processes import told
 
 PROJECT = ProjectKey("team", "support")
 DEADLINE_S = 60.0
@@ -175,11 +176,9 @@ async def until(condition: Callable[[], bool], what: str) -> None:
 def git_children() -> list[int]:
     """Return the ids of the git processes that descend from this test, zombies included."""
     parents: dict[int, tuple[int, str]] = {}
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            head, _, tail = status.read_text().rpartition(")")
-            pid, name = head.split(" (", 1)
-            parents[int(pid)] = (int(tail.split()[1]), name)
+    for pid, status in told("stat"):
+        head, _, tail = status.decode("utf-8", "replace").rpartition(")")
+        parents[pid] = (int(tail.split()[1]), head.partition(" (")[2])
     return [pid for pid, (_, name) in parents.items() if name.startswith("git") and _descends(pid, parents)]
 
 

@@ -10,6 +10,7 @@ import pytest
 from gitops.errors import GitFailed
 from gitops.processes import GitCommand, check_git, git_process, run_git
 from tests.gitops.conftest import GitClient, until
+from tests.processes import told
 
 
 async def test_no_configuration_but_ours_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,15 +43,8 @@ async def test_output_beyond_the_limit(git: GitClient, tmp_path: Path) -> None:
 
 
 def _group(pgid: int) -> list[int]:
-    members = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            tail = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(tail[2]) == pgid and tail[0] != "Z":
-            members.append(int(stat.parent.name))
-    return members
+    tails = {pid: status.rpartition(b")")[2].split() for pid, status in told("stat")}
+    return [pid for pid, tail in tails.items() if int(tail[2]) == pgid and tail[0] != b"Z"]
 
 
 SLEEPER = GitCommand(["-c", "alias.wait=!sleep 300", "wait"])

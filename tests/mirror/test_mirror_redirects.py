@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from ipaddress import IPv4Network, IPv6Network
-from pathlib import Path
 
 import pytest
 
@@ -11,6 +10,7 @@ from gitops.errors import RemoteCause
 from tests.mirror.conftest import PROJECT, Mirrored
 from tests.mirror.https_host import HttpsHost, Upstream
 from tests.mirror.misbehaving_host import MisbehavingHost, Request, answer, misbehaving, through
+from tests.processes import told
 
 TOKEN = "t0ken-of-the-host"
 
@@ -139,7 +139,7 @@ async def test_a_credential_is_written_nowhere(mirrored: Mirrored, host: HttpsHo
     lines: list[bytes] = []
 
     def watching(request: Request) -> list[bytes]:
-        lines.extend(path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline"))
+        lines.extend(words for _, words in told("cmdline"))
         return [through(host, request)]
 
     liar.behaviour = watching

@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import uvloop
 from aiohttp import web
 
 from engine.items import ItemResult
 from engine.permissions import Permissions
+from tests.loops import Loop
 from tests.outside.reaching import CONFINED, Handler, Hold, Serve, WriteProgram, run_first, unconfinable, write_bundle
 
 
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     """Run tests on both loops: `arena eval` of mocks starts programs and asks services from asyncio's own."""
-    return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+    return {"asyncio": asyncio.new_event_loop, "uvloop": Loop}
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from engine.permissions import Permissions
 from engine.tools.processes import CodeRefused, Confinement, ProcessFailed, Program
 from tests.open_ends import open_ends
 from tests.outside.reaching import CONFINED, Hold, WriteProgram, call, results_of
+from tests.processes import told
 
 DEADLINE_S = 20
 MULTILIB = {"lib64", "lib32"} & {entry.name for entry in Path("/").iterdir()}
@@ -313,13 +314,7 @@ async def test_no_pipe_of_a_program_is_left(tmp_path: Path) -> None:
 
 def running(mark: str) -> bool:
     """Say whether a process has `mark` on its command line."""
-    for process in Path("/proc").iterdir():
-        try:
-            if process.name.isdigit() and mark.encode() in (process / "cmdline").read_bytes():
-                return True
-        except OSError:
-            continue
-    return False
+    return any(mark.encode() in words for _, words in told("cmdline"))
 
 
 async def until(holds: Any) -> None:

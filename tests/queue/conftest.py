@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import pytest
 import pytest_asyncio
+import redis.asyncio
 
 from engine.items import RunUID
 from engine.queue.embedded import EmbeddedServer
@@ -28,6 +29,16 @@ async def eventually(look: Callable[[], Awaitable[T]]) -> T:
             if seen := await look():
                 return seen
             await asyncio.sleep(0.005)
+
+
+async def synced(url: str) -> None:
+    """Wait until all that a server has answered for is in its file, whatever kills it: it writes up to two seconds later while it syncs what was before."""
+    client = redis.asyncio.Redis.from_url(url)
+    await client.set("synced", "1")  # WAITAOF waits for what was written by its own connection, and so for all before that
+    local, _ = await client.execute_command("WAITAOF", 1, 0, 10_000)  # type: ignore[no-untyped-call]
+    assert local == 1
+    await client.delete("synced")
+    await client.aclose()
 
 
 async def put_items(queue: WorkQueue, run: RunUID, count: int) -> None:

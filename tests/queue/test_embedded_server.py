@@ -14,7 +14,7 @@ import redis.asyncio
 
 from engine.errors import QueueUnavailable
 from engine.queue.embedded import EmbeddedServer, find_server
-from tests.queue.conftest import FastClock, eventually
+from tests.queue.conftest import FastClock, eventually, synced
 
 
 @pytest.fixture
@@ -91,6 +91,7 @@ async def test_two_starts_at_once_make_one_server(tmp_path: Path) -> None:
 async def test_a_dead_server_is_restarted_on_its_files(server: EmbeddedServer) -> None:
     """The supervisor finds a killed server and starts it again; what was written is there."""
     await ask(server.url, "SET", "k", "v")
+    await synced(server.url)
     watching = asyncio.ensure_future(server.supervise())
     os.kill(killed := server.pid, signal.SIGKILL)
 
@@ -125,11 +126,16 @@ async def test_a_torn_end_of_the_file_is_survived(server: EmbeddedServer, tmp_pa
     """A file whose last command was cut is loaded up to there."""
     await ask(server.url, "SET", "kept", "v")
     await ask(server.url, "SET", "torn", "v")
-    os.kill(server.pid, signal.SIGKILL)
     (log,) = (tmp_path / "state/queue/appendonlydir").glob("*.incr.aof")
+
+    async def is_written() -> bool:
+        return log.read_bytes().endswith(b"torn\r\n$1\r\nv\r\n")
 
     async def is_gone() -> bool:
         return not server.is_running
+
+    await eventually(is_written)  # while the server syncs what was before, it answers first and writes within two seconds
+    os.kill(server.pid, signal.SIGKILL)
 
     await eventually(is_gone)
     os.truncate(log, log.stat().st_size - 5)

@@ -9,7 +9,6 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-import redis.asyncio
 
 from engine.items import Item, ItemResult
 from engine.queue.embedded import EmbeddedServer
@@ -17,6 +16,7 @@ from engine.queue.redis import RedisWorkQueue
 from engine.results.parts import read_line
 from engine.worker import ExitReason
 from engine.worker_settings import WorkerSettings
+from tests.queue.conftest import synced
 from tests.worker.conftest import OPTIONS, RecordingRunner, Scene, passes, result_of, until
 
 ROOT = Path(__file__).parents[2]
@@ -71,7 +71,7 @@ async def test_a_restarted_queue_server_is_survived(tmp_path: Path) -> None:
     runner = RecordingRunner(waits)
     working = asyncio.ensure_future(scene.worker(runner, replace(OPTIONS, lease_s=5.0)).work())
     await until(lambda: len(runner.now_running) == 4)
-    assert await synced(url)
+    await synced(url)
     watching = asyncio.ensure_future(server.supervise())
     os.kill(first := server.pid, signal.SIGKILL)
     release.set()
@@ -87,10 +87,12 @@ async def test_a_restarted_queue_server_is_survived(tmp_path: Path) -> None:
 async def test_a_lost_second_is_run_again_and_counted_once(tmp_path: Path) -> None:
     """The append-only file's tail is cut wherever: what the store forgot is run again, by the same worker too, and every sum is right in the end."""
     server = EmbeddedServer(tmp_path / "state")
-    scene = Scene(RedisWorkQueue(await server.start(), installation=uuid4().hex), tmp_path)
+    url = await server.start()
+    scene = Scene(RedisWorkQueue(url, installation=uuid4().hex), tmp_path)
     count = 60  # more than three times what a worker counts between two looks
     await scene.put(count)
     await scene.queue.lease(scene.run, worker="gone", limit=1, seconds=LEASE_S)
+    await synced(url)
     files = tmp_path / "state/queue/appendonlydir"
 
     async def moves_on(item: Item, attempt: int) -> ItemResult:
@@ -122,11 +124,3 @@ async def until_recorded(scene: Scene, count: int) -> None:
             if (await scene.queue.state(scene.run)).recorded >= count:
                 return
             await asyncio.sleep(0.005)
-
-
-async def synced(url: str) -> bool:
-    """Wait until all that the store has answered for is in its file."""
-    client = redis.asyncio.Redis.from_url(url)
-    local, _ = await client.execute_command("WAITAOF", 1, 0, 10_000)  # type: ignore[no-untyped-call]
-    await client.aclose()
-    return bool(local)

@@ -1,0 +1,15 @@
+"""What the processes of this machine say of themselves, as Linux tells it. One that ends while it is looked at says nothing."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def told(file: str) -> Iterator[tuple[int, bytes]]:
+    """Yield each process with what its file of that name in /proc holds: `cmdline`, `environ`, `stat`."""
+    for process in Path("/proc").iterdir():
+        try:
+            content = (process / file).read_bytes() if process.name.isdigit() else None
+        except OSError:  # no such file, no such process, or one whose environment is not ours to read
+            continue
+        if content is not None:
+            yield int(process.name), content
