@@ -13,8 +13,6 @@ from engine.providers.wires.openai_responses import OpenAiResponses
 from tests.providers.conftest import Asking, streamed
 from tests.providers.vendor_server import VendorServer, answer, sse
 
-openai = pytest.importorskip("openai")
-
 HI = Request([Message("user", "Hi")])
 HEAD = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
 USAGE = {
@@ -27,8 +25,8 @@ USAGE = {
 
 
 def client(server: VendorServer) -> Any:
-    """Return the vendor's client of the server."""
-    return openai.AsyncOpenAI(api_key="k", base_url=f"{server.url}/v1", max_retries=0)
+    """Return the vendor's client of the server; it takes a second to load, which only the process that runs these tests should wait for."""
+    return pytest.importorskip("openai").AsyncOpenAI(api_key="k", base_url=f"{server.url}/v1", max_retries=0)
 
 
 def piece(finish: str | None = None, **delta: Any) -> dict[str, Any]:
@@ -183,7 +181,7 @@ async def test_errors(server: VendorServer, ask: Asking, status: int, raised: st
     """Both take a status for the same kind of error, in the vendor's words."""
     server.then(answer({"error": {"message": "because", "type": "t", "param": None, "code": None}}, status))
     async with client(server) as sdk:
-        with pytest.raises(getattr(openai, raised), match="because"):
+        with pytest.raises(getattr(pytest.importorskip("openai"), raised), match="because"):
             await sdk.chat.completions.create(model="m", messages=[])
     with pytest.raises(ProviderError, match="because") as caught:
         await ask().complete(HI)
