@@ -13,7 +13,7 @@ from engine.bundle.model_names import models_needed
 from engine.bundle.problems import did_you_mean, shown
 from engine.bundle.provider_reader import SUBJECT_ROLES
 from engine.errors import ProviderNotFound
-from engine.selection import DEFAULT_GROUP, Pool, bundle_pool, candidates_of, job_pool, serving_providers
+from engine.selection import DEFAULT_GROUP, Pool, bundle_pool, candidates_of, capable_of, job_pool, serving_providers
 
 if TYPE_CHECKING:
     from engine.bundle.evaluations import Evaluation
@@ -48,20 +48,21 @@ def pool_of(bundle: Bundle, job: JobProviders) -> Pool:
 
 
 def check_whole(bundle: Bundle, pool: Pool, chosen: "Iterable[Scenario | Evaluation]") -> None:
-    """Check that a job whose maps stand for the config's ids has all of those that the chosen scenarios would be tested with. `pool` is the job's.
+    """Check that maps of a job, where they say who is tested, bring every provider that the config would test. `pool` is the job's.
 
     Raises:
-        ProviderNotFound: it does not, and the matrix would be smaller than the config's; the message names the first. Lists say by themselves who is tested.
+        ProviderNotFound: they do not, and the matrix would be smaller than the config's; the message names a scenario and a provider. Lists say by
+            themselves who is tested.
     """
-    if not pool.by_key:
-        return
+    own = bundle_pool(bundle)
     for scenario in (subject for subject in chosen if isinstance(subject, Scenario) and not subject.providers):
-        missing = [own.id for own in candidates_of(scenario, bundle_pool(bundle)) if own.id not in pool.ids]
-        if missing:
+        brought = candidates_of(scenario, pool)
+        missing = capable_of(scenario, candidates_of(scenario, own)) - capable_of(scenario, brought)
+        if missing and all(candidate.by_key for candidate in brought):
             place = f"{scenario.location}: cannot run scenario '{scenario.id}'"
             raise ProviderNotFound(
-                f"{place}: the config tests provider '{shown(missing[0])}', and no map of the job's providers has that key",
-                hint="bring it under that key, or make the group a list, whose entries alone are tested",
+                f"{place}: the config tests provider '{shown(min(missing))}', which no map of the job's providers brings",
+                hint="bring it under that key, in a role and with capabilities that can be tested so, or make the group a list, whose entries alone are tested",
             )
 
 

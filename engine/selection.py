@@ -94,23 +94,26 @@ def idle_excludes(bundle: Bundle, exclude: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A provider that may be tested. `serves` says that it is there for a judge or a self-play role, so a fallback must not test it."""
+    """A provider that may be tested. `serves` says that it is there for a judge or a self-play role, so a fallback must not test it.
+
+    `by_key`: it is of a job's map, and stands for the provider of the config that has this id.
+    """
 
     id: str
     group: str
     capabilities: tuple[str, ...] = ()
     serves: bool = False
     chosen_by_name_only: bool = False
+    by_key: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The providers of a run: those that may be tested, and every id that may be named. `by_key`: a job's, of which maps alone say who is tested."""
+    """The providers of a run: those that may be tested, and every id that may be named."""
 
     candidates: tuple[Candidate, ...]
     ids: frozenset[str]
     from_job: bool = False
-    by_key: bool = False
 
 
 def bundle_pool(bundle: Bundle) -> Pool:
@@ -144,9 +147,10 @@ def job_pool(bundle: Bundle, arrays: Mapping[str, Mapping[str, Collection[str]]]
             own = bundle.providers.get(ident)
             if own is None or own.role in SUBJECT_ROLES:
                 place = own.group if own else group
-                pooled.append(Candidate(ident, place, tuple(capabilities), serves=ident in serving, chosen_by_name_only=arrays_test))
+                serves = ident in serving
+                pooled.append(Candidate(ident, place, tuple(capabilities), serves=serves, chosen_by_name_only=arrays_test, by_key=True))
     ids = frozenset(ident for groups in (arrays, maps) for entries in groups.values() for ident in entries)
-    return Pool(tuple(pooled), ids, from_job=True, by_key=not arrays_test)
+    return Pool(tuple(pooled), ids, from_job=True)
 
 
 def serving_providers(bundle: Bundle) -> frozenset[str]:
@@ -188,6 +192,11 @@ def candidates_of(scenario: Scenario, pool: Pool) -> list[Candidate]:
     return [c for c in by_group if c.group == scenario.provider_group] or [c for c in by_group if not c.serves]
 
 
+def capable_of(scenario: Scenario, candidates: Iterable[Candidate]) -> set[str]:
+    """Return the ids of those that declare all that a scenario requires."""
+    return {candidate.id for candidate in candidates if set(scenario.required_capabilities) <= set(candidate.capabilities)}
+
+
 def fallback_warning(scenario: Scenario, pool: Pool) -> str:
     """Return a sentence when a scenario's group is not among a job's, so that it runs with all of them; "" otherwise, and for the default group."""
     by_group = not scenario.providers and scenario.provider_group != DEFAULT_GROUP
@@ -216,7 +225,7 @@ def _grouped_providers(scenario: Scenario, pool: Pool) -> set[str]:
         groups = sorted({c.group for c in pool.candidates if not c.chosen_by_name_only})
         hint = f"providers are in the groups: {', '.join(groups)}" if groups else "name provider files in the arena's 'providers'"
         raise ProviderNotFound(f"{place}: no provider is in its group '{scenario.provider_group}'", hint=hint)
-    capable = {c.id for c in chosen if set(scenario.required_capabilities) <= set(c.capabilities)}
+    capable = capable_of(scenario, chosen)
     if not capable:
         wanted = ", ".join(scenario.required_capabilities)
         raise ProviderNotFound(

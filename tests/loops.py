@@ -16,5 +16,5 @@ class Loop(uvloop.Loop):
         with warnings.catch_warnings(record=True) as left:
             warnings.simplefilter("always")
             super().close()
-        for warning in left:
+        for warning in left:  # the first one is raised
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 
 def told(file: str) -> Iterator[tuple[int, bytes]]:
-    """Yield each process with what its file of that name in /proc holds: `cmdline`, `environ`, `stat`."""
+    """Yield each process with what its file of that name in /proc holds: `cmdline`, `stat`."""
     for process in Path("/proc").iterdir():
         try:
             content = (process / file).read_bytes() if process.name.isdigit() else None
-        except OSError:  # no such file, no such process, or one whose environment is not ours to read
+        except OSError:  # gone
             continue
         if content is not None:
             yield int(process.name), content

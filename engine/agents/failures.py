@@ -57,15 +57,14 @@ class AgentFailures:
         self._variable = variable
 
     def of(self, kind: str, cause: str, *, transient: bool, retry_after_s: float | None = None) -> ProviderError:
-        """Return an error of `kind`."""
-        said = shortened(cause.replace(self._secret, "***") if self._secret else cause)
-        return ProviderError(f"cannot ask agent '{self._name}': {said}", kind=kind, transient=transient, retry_after_s=retry_after_s)
+        """Return an error of `kind`, whose cause may be as long as the agent likes."""
+        return self._error(kind, shortened(self._hidden(cause)), transient=transient, retry_after_s=retry_after_s)
 
     def of_refusal(self, kind: str, cause: str, *, transient: bool, retry_after_s: float | None = None) -> ProviderError:
-        """Return what it means that the agent lets nobody in. Where it is for the token, the message names the variable of that."""
+        """Return what it means that the agent lets nobody in; `cause` has no more of its words than is kept. Where it is for the token, the message names the variable of that."""
         if kind == "authentication" and self._variable:
             cause += f"; its token is the workers' variable {self._variable}{'' if self._secret else ', which is not set'}"
-        return self.of(kind, cause, transient=transient, retry_after_s=retry_after_s)
+        return self._error(kind, self._hidden(cause), transient=transient, retry_after_s=retry_after_s)
 
     def of_frame(self, frame: Failed) -> ProviderError:
         """Return what an error frame means."""
@@ -87,3 +86,9 @@ class AgentFailures:
     def of_silence(self, seconds: float, awaited: str) -> ProviderError:
         """Return what it means that nothing came."""
         return self.of("timeout", f"no {awaited} came within {seconds:g} s", transient=True)
+
+    def _hidden(self, cause: str) -> str:
+        return cause.replace(self._secret, "***") if self._secret else cause
+
+    def _error(self, kind: str, said: str, *, transient: bool, retry_after_s: float | None) -> ProviderError:
+        return ProviderError(f"cannot ask agent '{self._name}': {said}", kind=kind, transient=transient, retry_after_s=retry_after_s)

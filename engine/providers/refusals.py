@@ -50,14 +50,14 @@ def refused(status: int, words: str, *, code: str = "") -> ProviderError:
 
 
 def wishing(error: ProviderError, wish_s: float | None) -> ProviderError:
-    """Return a refusal that asks to be left alone for `wish_s` seconds (None: it does not ask).
+    """Return a refusal that asks to be left alone for `wish_s` seconds (None: it does not ask). One that does not pass has no wish that anybody waits for.
 
     A longer time than `LONGEST_WISH_S` is an exhausted quota, in whatever words: each further attempt would end as this one did, hours later.
     """
     if error.transient and wish_s is not None and wish_s > LONGEST_WISH_S:
         asked = f"it asks to be left alone for {wish_s / 60:.0f} min, and a run waits {LONGEST_WISH_S / 60:.0f} min at most"
-        return ProviderError(f"{error.message}; {asked}", kind=error.kind, transient=False, retry_after_s=wish_s)
-    error.retry_after_s = wish_s
+        return ProviderError(f"{error.message}; {asked}", kind=error.kind, transient=False)
+    error.retry_after_s = wish_s if error.transient else None
     return error
 
 

@@ -2,8 +2,8 @@
 
 Owns what of such an endpoint is an outage: nobody listens, no answer in time, an answer of 500 or more, or of 408, 425 or 429. The request is then made
 again with the same patience as a model's, and so may reach the tool more than once; what remains ends the item, not as something that a model reads. So
-does at once what no patience mends: an address that may not be reached or does not prove who it is, or that lets nobody call the tool as we do, whatever
-the model wrote (401, 405, 407). Must not know tools.
+does at once what no patience mends: an address that may not be reached or does not prove who it is, that asks for more time than a run waits, or that lets
+nobody call the tool as we do, whatever the model wrote (401, 405, 407). Must not know tools.
 """
 
 from collections.abc import Mapping

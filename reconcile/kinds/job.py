@@ -152,7 +152,9 @@ class ArenaJobSpec(WireModel):
     ttl_seconds_after_finished: Count | None = Field(None, description="How long a finished worker Job is kept; 3600 when not set.")
     item_timeout: Duration = Field("10m", description="Longest that one attempt of an item may take.")
     max_attempts: Positive = Field(3, description="Attempts of an item before it counts as an error.")
-    retry_backoff: Duration = Field("1s", description="Wait before the second attempt; doubles with jitter, and honours Retry-After.")
+    retry_backoff: Duration = Field(
+        "1s", description="Wait before the second attempt; doubles with jitter, and honours Retry-After up to ten minutes."
+    )
     deadline: Duration | None = Field(None, description="Longest that a run may be Pending or Running.")
 
     @property

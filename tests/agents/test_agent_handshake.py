@@ -44,7 +44,7 @@ REFUSALS: dict[str, tuple[int, dict[str, str], str, bool, str, float | None]] = 
     "an agent that is not there": (404, {}, "invalid_request", False, "no clerk here", None),
     "too many": (429, {"Retry-After": "3"}, "rate_limit", True, "answered 429", 3.0),
     "overloaded": (503, {"Retry-After": "2"}, "unavailable", True, "answered 503", 2.0),
-    "an exhausted quota": (429, {"Retry-After": "7200"}, "rate_limit", False, "it asks to be left alone for 120 min", 7200.0),
+    "an exhausted quota": (429, {"Retry-After": "7200"}, "rate_limit", False, "it asks to be left alone for 120 min", None),
     "a redirect": (307, {"Location": "/ws2"}, "protocol", False, "a redirect, which is not followed", None),
     "a page": (200, {}, "protocol", False, "answered 200", None),
 }

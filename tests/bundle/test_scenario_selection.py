@@ -275,7 +275,7 @@ PAIR = bundle_of(A, providers=(provider("brisk"), provider("steady"), provider("
 def test_a_map_without_an_id_that_the_config_tests(group: str) -> None:
     """The matrix is the config's: a provider that no map has fails the run by name, whatever the groups of the job are called."""
     job: JobProviders = {group: {"brisk": entry("gpt")}, "judge": {"judge-model": entry("opus")}}
-    message = "cannot run scenario 'alpha': the config tests provider 'steady', and no map of the job's providers has that key"
+    message = "cannot run scenario 'alpha': the config tests provider 'steady', which no map of the job's providers brings"
     with pytest.raises(ProviderNotFound, match=message):
         make_plan(PAIR, PlanRequest(providers=job))
 
@@ -293,13 +293,48 @@ def test_maps_that_are_whole(job: JobProviders, tested: list[str]) -> None:
     assert providers_of(PAIR, PlanRequest(providers=job)) == tested
 
 
+EMBEDDER = ResolvedProvider("words", {"type": "openai", "role": "embedding"})
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        pytest.param({"default": {"brisk": entry("a")}, "judge": (entry("steady"),)}, id="a judge that is called so"),
+        pytest.param({"default": {"brisk": entry("a"), "steady": EMBEDDER}, "judge": (entry("opus"),)}, id="a role that is not tested"),
+    ],
+)
+def test_a_map_whose_entry_cannot_be_tested(job: JobProviders) -> None:
+    """What is there for something else under that id does not stand for the provider that the config tests."""
+    with pytest.raises(ProviderNotFound, match="the config tests provider 'steady', which no map"):
+        make_plan(PAIR, PlanRequest(providers=job))
+
+
+def test_a_map_beside_capabilities() -> None:
+    """Who lacks what a scenario requires is not expected; who has it in the config has to have it in the job as well."""
+    sees = ("vision",)
+    scenario = Scenario("s", "s", required_capabilities=sees)
+    bundle = bundle_of(scenario, providers=(provider("eyes", capabilities=sees), provider("far", capabilities=sees), provider("plain")))
+    seeing = ResolvedProvider("gpt", {**MOCK, "capabilities": ["vision"]})
+    assert providers_of(bundle, PlanRequest(providers={"default": {"eyes": seeing, "far": seeing}})) == ["eyes", "far"]
+    with pytest.raises(ProviderNotFound, match="the config tests provider 'far', which no map"):
+        make_plan(bundle, PlanRequest(providers={"default": {"eyes": seeing, "far": entry("blind")}}))
+
+
+@pytest.mark.parametrize("more", [{}, {"default": {"brisk": entry("a")}}], ids=["a list alone", "beside a map"])
+def test_a_list_whose_group_plays_a_role_says_who_is_tested(more: JobProviders) -> None:
+    """Models and agents that play against each other are a list of a group that a role of the config has as well."""
+    scenario = Scenario("s", "s", provider_group="selfplay")
+    bundle = bundle_of(scenario, providers=(provider("brisk"), provider("sim", "selfplay")), role="sim")
+    assert providers_of(bundle, PlanRequest(providers={**more, "selfplay": (entry("gpt"), entry("mine"))})) == ["gpt", "mine"]
+
+
 def test_a_map_needs_only_what_the_chosen_scenarios_are_tested_with() -> None:
     """A provider of a group that no chosen scenario uses, and one that none of those that name theirs names, may be absent."""
     fast, named = Scenario("fast", "f", provider_group="fast"), Scenario("named", "n", providers=("steady",))
     bundle = bundle_of(A, fast, named, providers=(provider("brisk", "fast"), provider("steady")))
     job: JobProviders = {"default": {"steady": entry("gpt")}}
     assert providers_of(bundle, PlanRequest(providers=job, only_scenarios=("alpha", "named"))) == ["steady", "steady"]
-    with pytest.raises(ProviderNotFound, match="cannot run scenario 'fast': the config tests provider 'brisk'"):
+    with pytest.raises(ProviderNotFound, match="cannot run scenario 'fast': the config tests provider 'brisk', which no map"):
         make_plan(bundle, PlanRequest(providers=job))
 
 

@@ -16,7 +16,7 @@ def test_a_wish_that_a_run_waits_for(wish_s: float | None) -> None:
 def test_a_wish_that_no_run_waits_for(status: int) -> None:
     """It is an exhausted quota, whatever the words, and says why nobody asks again."""
     error = wishing(refused(status, "slow down"), 5400.0)
-    assert (error.kind, error.transient, error.retry_after_s) == (refused(status, "").kind, False, 5400.0)
+    assert (error.kind, error.transient, error.retry_after_s) == (refused(status, "").kind, False, None)
     assert error.message == f"the provider answered {status}: slow down; it asks to be left alone for 90 min, and a run waits 10 min at most"
 
 
@@ -24,4 +24,4 @@ def test_a_wish_beside_what_does_not_pass() -> None:
     """What would not be asked again anyway is left as it is."""
     error = refused(401, "who are you?")
     assert wishing(error, 5400.0) is error
-    assert (error.transient, error.message) == (False, "the provider answered 401: who are you?")
+    assert (error.transient, error.retry_after_s, error.message) == (False, None, "the provider answered 401: who are you?")

@@ -33,12 +33,11 @@ async def eventually(look: Callable[[], Awaitable[T]]) -> T:
 
 async def synced(url: str) -> None:
     """Wait until all that a server has answered for is in its file, whatever kills it: it writes up to two seconds later while it syncs what was before."""
-    client = redis.asyncio.Redis.from_url(url)
-    await client.set("synced", "1")  # WAITAOF waits for what was written by its own connection, and so for all before that
-    local, _ = await client.execute_command("WAITAOF", 1, 0, 10_000)  # type: ignore[no-untyped-call]
-    assert local == 1
-    await client.delete("synced")
-    await client.aclose()
+    async with redis.asyncio.Redis.from_url(url) as client:
+        await client.set("synced", "1")  # WAITAOF waits for what was written by its own connection, and so for all before that
+        local, _ = await client.execute_command("WAITAOF", 1, 0, 10_000)  # type: ignore[no-untyped-call]
+        assert local == 1
+        await client.delete("synced")
 
 
 async def put_items(queue: WorkQueue, run: RunUID, count: int) -> None:

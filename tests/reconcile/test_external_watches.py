@@ -147,11 +147,12 @@ async def test_a_remote_that_is_down_is_left_alone(live: World, plane: ControlPl
         live.remotes.fetched.clear()
     else:
         await until(live, lambda: _was_asked(live, 1))
-    for _ in range(150):
-        await live.clock.advance(2)
-        await asyncio.sleep(0.002)
-        while not plane.is_idle:  # noqa: ASYNC110 - a pass that is under way has its threads: no time goes by for it meanwhile
-            await asyncio.sleep(0.001)
+    async with asyncio.timeout(DEADLINE_S):
+        for _ in range(150):
+            await live.clock.advance(2)
+            await asyncio.sleep(0.002)
+            while not plane.is_idle:  # noqa: ASYNC110 - a pass that is under way has its threads: no time goes by for it meanwhile
+                await asyncio.sleep(0.001)
     # at 0, 100 and 300 s, give or take a tenth; one that was fetched before was asked 100 s before the first of these
     await until(live, lambda: _was_asked(live, 2), within_s=100.0)
     assert len(live.remotes.fetched) <= 3, len(live.remotes.fetched)
