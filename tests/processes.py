@@ -6,10 +6,9 @@ from pathlib import Path
 
 def told(file: str) -> Iterator[tuple[int, bytes]]:
     """Yield each process with what its file of that name in /proc holds: `cmdline`, `stat`."""
-    for process in Path("/proc").iterdir():
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            content = (process / file).read_bytes() if process.name.isdigit() else None
+            content = (process / file).read_bytes()
         except OSError:  # gone
             continue
-        if content is not None:
-            yield int(process.name), content
+        yield int(process.name), content

@@ -104,8 +104,9 @@ class Keys:
         if file := (spec.get("credential") or {}).get("credential_file"):
             return f"file '{file}'"
         name, _ = self._set(spec)
-        secret, key = self.places.get(name, ("", ""))
-        return f"Secret '{secret}' (key '{key}')" if secret else name and f"variable {name}"
+        if place := self.places.get(name):
+            return "Secret '{}' (key '{}')".format(*place)
+        return f"variable {name}" if name else ""
 
     def document(self, spec: Spec) -> str:
         """Return what the file or the variable that a provider names holds, "" when it names none: a cloud's proof may be more than a word.
